@@ -232,10 +232,10 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 		lines = append(lines, fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown))
 	}
 	if !source.Live() {
-		return append(lines, "not looked at: whether the API server can call the webhooks, what they answer, and what admission policies refuse")
+		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
 	}
-	return append(lines, "not looked at: what the webhooks answer, and what admission policies refuse, which kubectl apply --dry-run=server shows; "+
-		"webhooks in files of the API server, and whether an admission plug-in is switched off, which usher doctor --canary shows for usher")
+	return append(lines, "not looked at: webhooks in files of the API server, and whether an admission plug-in is switched off, which usher doctor --canary shows for usher. "+
+		"What webhooks and policies answer, kubectl apply --dry-run=server shows")
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.

@@ -3,10 +3,9 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"strings"
-
-	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
@@ -16,11 +15,11 @@ import (
 
 // Calls knows what becomes of a call, as far as it can be told without one.
 type Calls struct {
-	cluster *reach.Cluster // nil: it is not known what can be reached
-	usher   Usher
-	needed  []webhooks.Hook
-	// policies holds the admission policies of the cluster; it is empty if they may not be read.
-	policies []admissionPolicies
+	cluster  *reach.Cluster // nil: it is not known what can be reached
+	usher    Usher
+	needed   []webhooks.Hook
+	policies []admissionPolicies // of the cluster
+	unread   []string            // why some could not be read
 }
 
 // Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
@@ -30,9 +29,11 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 		c.needed = usher.Needed(names)
 	}
 	for _, kind := range policyKinds {
-		if all, err := readPolicies(ctx, e.source, kind); err == nil {
-			c.policies = append(c.policies, all)
+		all, err := readPolicies(ctx, e.source, kind)
+		if err != nil {
+			c.unread = append(c.unread, fmt.Sprintf("what each %s says: %v", kind, err))
 		}
+		c.policies = append(c.policies, all)
 	}
 	if !e.source.Live() {
 		return c
@@ -51,8 +52,8 @@ func calledBy(h webhookmatch.Hook) reach.Webhook {
 	return reach.Webhook{Client: h.ClientConfig, Annotations: h.Annotations, Ushers: isUshers(h.Configuration, h.Name)}
 }
 
-// Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, and the webhooks of usher
-// that are not registered, or not as they should be.
+// Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
+// that are not registered, or not as they should be, and what admission policies say. What is not known is not judged.
 func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) review.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
@@ -72,40 +73,14 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 			report.Verdict = worse
 		}
 	}
-	if asked := calls.asked(ctx, e, request); len(asked) > 0 {
-		report.Hint = strings.TrimSpace(report.Hint + "\nalso asked, unless a condition leaves it out, and not looked at: " + review.List(asked))
-	}
 	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
 		report.Verdict = review.Failed
 	}
+	calls.askPolicies(ctx, e, request, &report)
+	if report.Verdict == review.Passed && len(report.Unjudged) > 0 {
+		report.Verdict = review.Unanswered
+	}
 	return report
-}
-
-// asked returns the admission policies that a request may be given to. Their conditions, and the rules that exclude, are not looked at.
-func (c Calls) asked(ctx context.Context, e *Examiner, request webhookmatch.Request) (names []string) {
-	matches := func(m *registration.MatchResources) bool {
-		if m == nil {
-			return true
-		}
-		h := webhookmatch.Hook{ValidatingWebhook: registration.ValidatingWebhook{Rules: rulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}}
-		if len(h.Rules) == 0 {
-			h.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
-		}
-		v := e.matcher.One(ctx, request, h)
-		return v.Called || v.Filter == webhookmatch.Unknown || v.Filter == webhookmatch.SideEffects
-	}
-	for _, all := range c.policies {
-		for _, b := range all.bindings {
-			name := ""
-			if p := all.bound(b); p != nil && matches(p.Spec.MatchConstraints) && matches(b.Spec.MatchResources) {
-				name = all.kind + " " + p.Metadata.Name
-			}
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 // fault is why a webhook is not called as it should be, or to no avail, with what follows for the request and the command that ends it.

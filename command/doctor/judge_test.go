@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 		{"no Service, and Ignore", "c", nil, foreign(`,"failurePolicy":"Ignore"`), "failed", "as if the webhook did not exist"},
 		{"no Service, and not called", "c", nil, strings.Replace(foreign(""), `["pods"]`, `["secrets"]`, 1), "passed", "rules "},
 		{"a headless Service", "c", func(c string) reader.Source { return with(t, c, service, headless) }, foreign(""), "refused", "(usher doctor: service-headless)"},
-		{"a Service that may not be read", "c", func(c string) reader.Source { return with(t, c, service, forbidden) }, foreign(""), "passed", "called "},
+		{"a Service that may not be read", "c", func(c string) reader.Source { return with(t, c, service, forbidden) }, foreign(""), "asked", "called "},
 		{"of usher, at its path", "usher", nil, own("\"sideEffects", "\"failurePolicy\": \"Ignore\", \"sideEffects", "\"usher\", \"name\"", "\"shop\", \"name\""), "failed", "(usher doctor: service-missing)"},
 		{"of usher, at the path of another", "usher", nil, own("/validate-pods", "/mutate-pods"), "failed", "called but at /mutate-pods, which is the path of another webhook"},
 		{"of usher, at no path", "usher", nil, own("/validate-pods", "/validate-pod"), "refused", "usher does not serve the path /validate-pod"},
@@ -77,34 +77,82 @@ func TestJudge(t *testing.T) {
 			if w := report.Webhooks[len(report.Webhooks)-1]; strings.HasPrefix(c.name, "of usher, a") && strings.Contains(c.says, "path") && !strings.Contains(w.Fix, "usher webhooks apply") {
 				t.Errorf("%+v", w)
 			}
-			if code := report.Exit(); (code == review.Fine) != (c.verdict == "passed") {
+			if code := report.Exit(); (code == review.Fine) != (c.verdict == "passed" || c.verdict == "asked") {
 				t.Errorf("exit code %d", code)
 			}
 		})
 	}
 }
 
-// TestAskedPolicies: the admission policies that a request is given to are named, since what they say is not looked at.
+// TestAskedPolicies: what a ValidatingAdmissionPolicy refuses has not passed, and what cannot be told of one is named.
 func TestAskedPolicies(t *testing.T) {
-	const rule = `"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":[%q]}]`
-	policy := func(name, resource string) string {
-		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{`+rule+`}}}`, name, resource)
+	const (
+		rules    = `"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"]}]EXCLUDES}`
+		at       = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+		mutating = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
+		denies   = `"validationActions":["Deny"]`
+	)
+	list := func(name, spec string) string {
+		return fmt.Sprintf(`{"items":[{"metadata":{"name":%q},"spec":{%s}}]}`, name, spec)
 	}
-	binding := func(policy, more string) string {
-		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"policyName":%[1]q%s}}`, policy, more)
+	validates := func(expression, more string) string {
+		return fmt.Sprintf(`"validations":[{"expression":%q,"message":"not here"}],`, expression) + rules + more
 	}
-	list := func(all ...string) string { return `{"items":[` + strings.Join(all, ",") + `]}` }
-	const at = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
-	source := with(t, "", at+"ies", list(policy("bound", "pods"), policy("free", "pods"), policy("elsewhere", "pods"), policy("secrets", "secrets")),
-		at+"ybindings", list(binding("bound", ""), binding("secrets", ""), binding("elsewhere", `,"matchResources":{"namespaceSelector":{"matchLabels":{"team":"bank"}}}`)))
-	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`))
-	report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, doctor.Usher{}))
-	if !strings.HasSuffix(report.Hint, "not looked at: ValidatingAdmissionPolicy bound") {
-		t.Errorf("%q", report.Hint)
+	for _, c := range []struct {
+		name, policy, binding string
+		others                []string
+		verdict, says         string
+	}{
+		{"a constant false", validates("false", ""), denies, nil, "refused", "validations[0], false, is false (not here)."},
+		{"a constant true", validates("true", ""), denies, nil, "passed", ""},
+		{"only the audit log", validates("false", ""), `"validationActions":["Audit"]`, nil, "passed", ""},
+		{"another namespace", validates("false", ""), denies + `,"matchResources":{"namespaceSelector":{"matchLabels":{"team":"bank"}}}`, nil, "passed", ""},
+		{"a rule that excludes", strings.Replace(validates("false", ""), "EXCLUDES", `,"excludeResourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"]}]`, 1), denies, nil, "passed", ""},
+		{"a label", validates("has(object.metadata.labels) && 'team' in object.metadata.labels", ""), denies, nil, "refused", "is false"},
+		{"a default", validates("object.spec.restartPolicy == 'Always'", ""), denies, nil, "passed", ""},
+		{"a variable", validates("variables.name != 'a'", `,"variables":[{"name":"name","expression":"object.metadata.name"}]`), denies, nil, "refused", "variables.name != 'a', is false"},
+		{"a field that nobody has set", validates("object.spec.nodeName == 'a'", ""), denies, nil, "asked", "nodeName"},
+		{"what a plug-in sets", validates("has(object.spec.priorityClassName)", ""), denies, nil, "asked", "the API server may set priorityClassName before"},
+		{"the namespace's label", validates("namespaceObject.metadata.labels['team'] == 'bank'", ""), denies, nil, "refused", "is false"},
+		{"the namespace's annotations", validates("has(namespaceObject.metadata.annotations)", ""), denies, nil, "asked", "more of the namespace than its labels"},
+		{"a condition that leaves it out", validates("false", `,"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"},{"name":"b","expression":"request.operation != 'CREATE'"}]`), denies, nil, "passed", ""},
+		{"a condition without a result", validates("true", `,"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`), denies, nil, "refused", "the match condition a, object.spec.nope == 1, has no result: no such key: nope"},
+		{"the same with Ignore", validates("true", `,"failurePolicy":"Ignore","matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`), denies, nil, "passed", ""},
+		{"parameters", validates("false", `,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"}`), denies, nil, "asked", "its parameters are not looked at"},
+		{"no right to read them", "", "", []string{at + "ies", ""}, "asked", "what each ValidatingAdmissionPolicy says"},
+		{"one that changes the object", validates("object.metadata.name != 'a'", ""), denies, []string{mutating + "ies", list("m", rules), mutating + "ybindings", list("m", `"policyName":"m"`)}, "asked",
+			"is false for the object as it was sent; the MutatingAdmissionPolicy m may change it before"},
+		{"the same, and a constant", validates("1 > 2", ""), denies, []string{mutating + "ies", list("m", rules), mutating + "ybindings", list("m", `"policyName":"m"`)}, "refused", "what the MutatingAdmissionPolicy m changes"},
+		{"a webhook that changes the object", validates("object.metadata.name != 'a'", ""), denies, []string{"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+			`{"items":[{"metadata":{"name":"m"},"webhooks":[` + webhookFor("/v1/pods", `,"failurePolicy":"Ignore"`) + `]}]}`}, "failed", "the webhook w may change it before"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clean := strings.NewReplacer("EXCLUDES", "").Replace
+			answers := append([]string{at + "ies", list("p", clean(c.policy)), at + "ybindings", list("b", `"policyName":"p",`+c.binding)}, c.others...)
+			if c.policy == "" {
+				answers = c.others
+			}
+			for i := range answers {
+				answers[i] = clean(answers[i])
+			}
+			examiner, err := doctor.NewExaminer(t.Context(), with(t, "", answers...), review.NewCatalogue(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
+			calls := examiner.Calls(t.Context(), nil, doctor.Usher{})
+			report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
+			says := strings.Join(report.Unjudged, "\n")
+			for _, f := range report.Findings {
+				says += "\n" + f.Object + " " + f.Message
+			}
+			if string(report.Verdict) != c.verdict || !strings.Contains(says, c.says) || c.verdict == "passed" && strings.TrimSpace(says) != "" {
+				t.Errorf("%s: %q; want %s: %s", report.Verdict, says, c.verdict, c.says)
+			}
+			if code := report.Exit(); (code == review.Refused) != (c.verdict == "refused" || c.verdict == "failed") {
+				t.Errorf("exit code %d", code)
+			}
+		})
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 )
 
 // policyKinds are the kinds of admission policies of the API server itself. Each has a kind of bindings.
-var policyKinds = []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
+var policyKinds = []string{validatingPolicy, "MutatingAdmissionPolicy"}
+
+const validatingPolicy = "ValidatingAdmissionPolicy"
 
 // admissionPolicy is an admission policy, or a binding, as far as they are examined.
 type admissionPolicy struct {
@@ -30,10 +32,14 @@ type admissionPolicy struct {
 		FailurePolicy    registration.FailurePolicyType
 		ParamKind        *registration.ParamKind
 		MatchConstraints *registration.MatchResources
+		MatchConditions  []registration.MatchCondition
+		Variables        []registration.Variable
+		Validations      []registration.Validation // of a ValidatingAdmissionPolicy
 		// What follows is of a binding.
-		PolicyName     string
-		ParamRef       *registration.ParamRef
-		MatchResources *registration.MatchResources
+		PolicyName        string
+		ParamRef          *registration.ParamRef
+		MatchResources    *registration.MatchResources
+		ValidationActions []registration.ValidationAction
 	}
 }
 

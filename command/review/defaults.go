@@ -73,6 +73,18 @@ func filled(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
+// Filled returns an object with the fields that an API server fills in. known reports whether these are known for its kind; one that is
+// absent has none.
+func Filled(object json.RawMessage) (filledIn json.RawMessage, known bool) {
+	if len(object) == 0 || string(object) == "null" {
+		return object, true
+	}
+	if with := filled(object); with != nil {
+		return with, true
+	}
+	return object, false
+}
+
 // unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
 func unfilled(kind metav1.GroupVersionKind) string {
 	gvk := schema.GroupVersionKind(kind)

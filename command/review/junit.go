@@ -57,6 +57,9 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 				s.Skipped++
 				c.Skipped = &struct{}{}
 			}
+			for _, what := range r.Unjudged {
+				c.Out += Harmless("not judged: "+what) + "\n"
+			}
 			for _, field := range r.Unknown {
 				c.Out += Harmless("warning: "+field+refusedByKubectl) + "\n"
 			}

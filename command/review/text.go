@@ -38,7 +38,7 @@ func (s Style) Good(text string) string { return s.paint(green+";"+bold, text) }
 // Bad returns a text as bad news.
 func (s Style) Bad(text string) string { return s.paint(red+";"+bold, text) }
 
-var verdictColors = map[string]string{"passed": green, "failed": red, "refused": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow, "not judged": yellow}
+var verdictColors = map[string]string{"passed": green, "failed": red, "refused": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow, "asked": yellow, "not judged": yellow}
 
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {

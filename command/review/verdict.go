@@ -7,15 +7,16 @@ type Verdict string
 
 // The verdicts: on what was reviewed, and on what was examined.
 const (
-	Allowed   Verdict = "allowed"
-	Denied    Verdict = "denied"
-	Invalid   Verdict = "invalid"    // the API server refuses the object itself
-	NotJudged Verdict = "not judged" // a step asked for what is not known here
-	Errored   Verdict = "error"      // it could not be reviewed or examined
-	Skipped   Verdict = "skipped"    // no route was called, so that nothing is known of the object
-	Passed    Verdict = "passed"
-	Failed    Verdict = "failed"
-	Rejected  Verdict = "refused" // the API server refuses the request, or would
+	Allowed    Verdict = "allowed"
+	Denied     Verdict = "denied"
+	Invalid    Verdict = "invalid"    // the API server refuses the object itself
+	NotJudged  Verdict = "not judged" // a step asked for what is not known here
+	Errored    Verdict = "error"      // it could not be reviewed or examined
+	Skipped    Verdict = "skipped"    // no route was called, so that nothing is known of the object
+	Passed     Verdict = "passed"
+	Unanswered Verdict = "asked" // it is known who is asked; some answers are not judged
+	Failed     Verdict = "failed"
+	Rejected   Verdict = "refused" // the API server refuses the request, or would
 )
 
 // VerdictOf returns the verdict that follows from the findings about what was examined.

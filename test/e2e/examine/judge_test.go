@@ -26,7 +26,7 @@ func TestRefused(t *testing.T) {
 	apply(t, created(ctx, registrations+"validatingwebhookconfigurations", configuration("Validating", "refusing", w)))
 	cluster.DeleteAfter(t, registrations+"validatingwebhookconfigurations/refusing")
 	out, _ := cluster.RunProgram(ctx, binary, "doctor", "-f", pod, "--kubeconfig="+cluster.AdminKubeconfig())
-	for _, text := range []string{"refused  CREATE Pod apps/a", "ca-bundle-mismatch", "taken to be of the user", "system:masters", "what admission policies refuse"} {
+	for _, text := range []string{"refused  CREATE Pod apps/a", "ca-bundle-mismatch", "taken to be of the user", "system:masters", "What webhooks and policies answer"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("it does not say %q: %s", text, out)
 		}
@@ -37,4 +37,46 @@ func TestRefused(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TestRefusedByAPolicy: what an admission policy refuses has not passed, and what it lets through has, as the API server says.
+func TestRefusedByAPolicy(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	file := filepath.Join(t.TempDir(), "map.yaml")
+	apply(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: judged, namespace: foreign, labels: {team: shop}}}"), 0o600))
+	for _, c := range []struct{ name, expression, says string }{
+		{"constant", "false", "refused  CREATE ConfigMap foreign/judged"}, {"label", "object.metadata.labels.team == 'bank'", "is false"},
+		{"namespace", "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != 'foreign'", "is false"},
+		{"missing", "object.metadata.annotations['a'] == 'b'", "has no result"}, {"variable", "variables.team == 'bank'", "is false"},
+		{"fine", "variables.team == 'shop'", "passed  CREATE ConfigMap foreign/judged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": c.name}, "spec": kubetest.Object{
+				"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "configmaps", "CREATE", "Namespaced")},
+				"variables":        []kubetest.Object{{"name": "team", "expression": "object.metadata.labels.team"}}, "validations": []kubetest.Object{{"expression": c.expression}}}}
+			binding := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": kubetest.Object{"name": c.name},
+				"spec": kubetest.Object{"policyName": c.name, "validationActions": []string{"Deny"},
+					"matchResources": kubetest.Object{"namespaceSelector": kubetest.Object{"matchLabels": kubetest.Object{"kubernetes.io/metadata.name": "foreign"}}}}}
+			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicies/"+c.name)
+			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/"+c.name)
+			apply(t, created(ctx, registrations+"validatingadmissionpolicies", policy))
+			apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", binding))
+			out, err := cluster.RunProgram(ctx, binary, "doctor", "-f", file, "--kubeconfig="+cluster.AdminKubeconfig())
+			if (err == nil) != (c.name == "fine") || !strings.Contains(out, c.says) {
+				t.Errorf("%v: %s", err, out)
+			}
+			apply(t, kubetest.Eventually(ctx, func(ctx context.Context) error { // the API server notices policies later
+				_, err := cluster.Kubectl(ctx, "apply", "--dry-run=server", "-f", file)
+				switch {
+				case c.name == "fine":
+					return err
+				case err == nil:
+					return errors.New("the API server lets it through")
+				case !strings.Contains(err.Error(), "'"+c.name+"'"):
+					return err
+				}
+				return nil
+			}))
+		})
+	}
 }

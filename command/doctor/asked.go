@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
+)
+
+// askPolicies adds to a report what admission policies say of the request, and whose answer is not judged.
+func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) {
+	var answering []string
+	changed, reviewed := "", request
+	if request.Unstored {
+		reviewed, changed = asStored(request)
+	}
+	for i, w := range report.Webhooks {
+		if i < len(e.hooks) && e.hooks[i].Mutating && (w.Called || w.Filter == webhookmatch.Unknown) {
+			changed = "the webhook " + w.Name + " may change it before"
+		}
+		if w.Called {
+			answering = append(answering, w.Name)
+		}
+	}
+	if len(answering) > 0 {
+		report.Unjudged = append(report.Unjudged, "the answers of "+review.List(slices.Compact(answering))+": no review is sent")
+	}
+	report.Unjudged = append(report.Unjudged, c.unread...)
+	for _, all := range slices.Backward(c.policies) { // those that change objects first
+		for _, p := range all.policies {
+			is := all.matching(ctx, e, request, p)
+			switch {
+			case is.Filter == webhookmatch.Unknown:
+				report.Unjudged = append(report.Unjudged, "whether the "+all.kind+" "+p.Metadata.Name+" is asked: "+is.Why)
+			case !is.Called:
+			case all.kind != validatingPolicy:
+				changed = "the " + all.kind + " " + p.Metadata.Name + " may change it before"
+				report.Unjudged = append(report.Unjudged, "what the "+all.kind+" "+p.Metadata.Name+" changes")
+			default:
+				p.judge(ctx, reviewed, changed, report)
+			}
+		}
+	}
+}
+
+// asStored returns a request for a manifest with the defaults that the API server fills in, and why they are not known.
+func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
+	filled, known := review.Filled(request.Object.Raw)
+	if !known {
+		return request, "the API server may fill in defaults before"
+	}
+	copied := *request.AdmissionRequest
+	copied.Object.Raw = filled
+	request.AdmissionRequest = &copied
+	return request, ""
+}
+
+// judge adds to a report what a ValidatingAdmissionPolicy says of the request.
+func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, report *review.Report) {
+	d := webhookmatch.Decision{Unknown: true, Why: "its parameters are not looked at"}
+	if p.Spec.ParamKind == nil {
+		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints, FailurePolicy: &p.Spec.FailurePolicy,
+			MatchConditions: p.Spec.MatchConditions, Variables: p.Spec.Variables, Validations: p.Spec.Validations}, changed)
+	}
+	object := validatingPolicy + " " + p.Metadata.Name
+	switch {
+	case d.Unknown:
+		report.Unjudged = append(report.Unjudged, "what the "+object+" says: "+d.Why)
+	case d.Refuses:
+		report.Findings = append(report.Findings, review.Finding{ID: "policy-refuses", Severity: review.Error, Object: object, Message: d.Why + ".",
+			Look: entry{kind: validatingPolicy, configuration: p.Metadata}.show(), Link: "docs/doctor.md#which-request"})
+		if report.Verdict == review.Passed || report.Verdict == review.Failed {
+			report.Verdict = review.Rejected
+		}
+	}
+}
+
+// matching returns whether a policy is asked, as for a webhook: a binding of it matches the request, as it does itself. Of a policy that
+// checks, a binding that only warns or writes to the audit log does not count.
+func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (best webhookmatch.Verdict) {
+	of := e.matches(ctx, request, p.Spec.MatchConstraints)
+	if !of.Called && of.Filter != webhookmatch.Unknown {
+		return of
+	}
+	for _, b := range all.bindings {
+		if b.Spec.PolicyName != p.Metadata.Name || all.kind == validatingPolicy && !slices.Contains(b.Spec.ValidationActions, registration.Deny) {
+			continue
+		}
+		switch is := e.matches(ctx, request, b.Spec.MatchResources); {
+		case is.Called:
+			return of
+		case is.Filter == webhookmatch.Unknown:
+			best = is
+		}
+	}
+	return best
+}
+
+// matches returns whether what a policy or a binding matches has the request; nothing given matches all.
+func (e *Examiner) matches(ctx context.Context, request webhookmatch.Request, m *registration.MatchResources) webhookmatch.Verdict {
+	if m == nil {
+		return webhookmatch.Verdict{Called: true}
+	}
+	named := func(rules []registration.NamedRuleWithOperations) (all []registration.RuleWithOperations) {
+		for _, r := range rules {
+			if len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, request.Name) {
+				all = append(all, r.RuleWithOperations)
+			}
+		}
+		return all
+	}
+	one := func(rules []registration.RuleWithOperations, w registration.ValidatingWebhook) webhookmatch.Verdict {
+		w.Rules, w.MatchPolicy, w.SideEffects = rules, m.MatchPolicy, new(registration.SideEffectClassNone)
+		return e.matcher.One(ctx, request, webhookmatch.Hook{ValidatingWebhook: w})
+	}
+	if excluded := one(named(m.ExcludeResourceRules), registration.ValidatingWebhook{}); excluded.Called {
+		return webhookmatch.Verdict{Filter: webhookmatch.Rules}
+	}
+	rules := named(m.ResourceRules)
+	if len(m.ResourceRules) == 0 {
+		rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
+			Resources: []string{"*", "*/*"}}}}
+	}
+	v := one(rules, registration.ValidatingWebhook{NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector})
+	v.Why = strings.TrimSpace(v.Why)
+	return v
+}
