@@ -16,6 +16,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
@@ -96,20 +97,21 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 }
 
 // narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
-// authors of objects can decide what is left out, or if nearly all namespaces are.
+// authors of objects can decide what is left out, if users are who may do everything, or if nearly all namespaces are.
 func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
 	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
-	about, then, severe, mild := w.about(), "", []string(nil), []string(nil)
-	left := w.withoutOthers()
+	about, then, severe, mild := w.about(), []string(nil), []string(nil), []string(nil)
+	left, reasons := w.withoutOthers(added)
 	taken, all := w.takesIn(namespaces)
 	for _, what := range added {
-		field, _, _ := strings.Cut(what, " ")
+		field, rest, _ := strings.Cut(what, " ")
+		name, _, _ := strings.Cut(rest, ":")
 		change := change{field: field}
 		switch {
 		case field == "objectSelector" && w.forNamespaced():
-			change.value, then = w.neededObjects(), " Whoever writes an object decides about what is asked of it."
-		case field == "matchConditions" && !slices.ContainsFunc(left, func(c registration.MatchCondition) bool { return strings.HasPrefix(what, field+" "+c.Name+": ") }):
-			change.value, then = left, " Whoever writes an object decides about what is asked of it."
+			change.value, then = w.neededObjects(), append(then, byAuthors)
+		case field == "matchConditions" && reasons[name] != "":
+			change.value, then = left, append(then, reasons[name])
 		case field == "namespaceSelector" && all > 0 && taken*4 <= all:
 			change.value = w.neededNamespaces()
 			what += fmt.Sprintf(", which %d of the %d namespaces meet", taken, all)
@@ -120,7 +122,7 @@ func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []
 		severe, about.changes = append(severe, what), withChange(about.changes, change)
 	}
 	if len(severe) > 0 {
-		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), then))
+		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), strings.Join(once(then), "")))
 	}
 	if len(mild) > 0 {
 		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), review.Info))
@@ -149,12 +151,26 @@ func (w entry) forNamespaced() bool {
 // written matches where an expression reads what the author of a request writes.
 var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options)\b)`)
 
-// withoutOthers returns the match conditions without those that were added, and that read what the author of a request writes.
-func (w entry) withoutOthers() []registration.MatchCondition {
-	return slices.DeleteFunc(slices.Clone(w.MatchConditions), func(c registration.MatchCondition) bool {
+// byAuthors is why it matters that something is asked of what the author of a request writes.
+const byAuthors = " Whoever writes an object decides about what is asked of it."
+
+// withoutOthers returns the match conditions without those of the additions that matter, and why these do, by name: they read what the
+// author of a request writes, or leave out users who may do nearly everything.
+func (w entry) withoutOthers(additions []string) (left []registration.MatchCondition, reasons map[string]string) {
+	left, reasons = []registration.MatchCondition{}, map[string]string{}
+	for _, c := range w.MatchConditions {
 		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
-		return !slices.Contains(w.needed.MatchConditions, c) && c.Name != "not-excluded-pods" && w.forNamespaced() && written.MatchString(text)
-	})
+		added := c.Name != "not-excluded-pods" && slices.ContainsFunc(additions, func(what string) bool { return strings.HasPrefix(what, "matchConditions "+c.Name+": ") })
+		switch users := webhookmatch.LeavesOut(c, w.Rules); {
+		case added && w.forNamespaced() && written.MatchString(text):
+			reasons[c.Name] = byAuthors
+		case added && len(users) > 0:
+			reasons[c.Name] = fmt.Sprintf(" It leaves out %s.", review.List(users))
+		default:
+			left = append(left, c)
+		}
+	}
+	return left, reasons
 }
 
 // takesIn returns for how many namespaces the webhook is called, of those that usher needs it for.

@@ -122,7 +122,7 @@ func (s sample) text() string { return fmt.Sprintf("%s of %s", s.operation, s.re
 func (s sample) evaluate(all []expression) (errs []error, left bool) {
 	errs = make([]error, len(all))
 	for i, e := range all {
-		unknown := slices.Concat(s.unknown, []*cel.AttributePatternType{cel.AttributePattern("authorizer")})
+		unknown := slices.Concat(s.unknown, s.user, others[2:]) // all but the objects
 		for root, object := range map[string]map[string]any{"object": s.object, "oldObject": s.before} {
 			if object != nil {
 				unknown = append(unknown, unknownOf(root, s.kind, e)...)
@@ -221,7 +221,7 @@ func outside(e expression, kind schema.GroupKind) (field string) {
 		return ""
 	}
 	known := map[string]any{}
-	unknown := []*cel.AttributePatternType{cel.AttributePattern("request"), cel.AttributePattern("authorizer")}
+	unknown := append([]*cel.AttributePatternType{cel.AttributePattern("request")}, others[2:]...)
 	for _, root := range []string{"object", "oldObject"} {
 		stray := slices.DeleteFunc(chainsOf(e.tree, root), func(chain []string) bool { return !strays(is, chain) })
 		if len(stray) == 0 {

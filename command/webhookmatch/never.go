@@ -27,7 +27,7 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 		requests = []partial{{unknown: []*cel.AttributePatternType{cel.AttributePattern("request")}}}
 	}
 	return !slices.ContainsFunc(requests, func(p partial) bool {
-		unknown := append(p.unknown, cel.AttributePattern("object"), cel.AttributePattern("oldObject"), cel.AttributePattern("authorizer"))
+		unknown := slices.Concat(p.unknown, p.user, others)
 		known, err := cel.PartialVars(map[string]any{"request": p.known}, unknown...)
 		if err != nil {
 			return true
@@ -40,7 +40,7 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 // partially returns the program of an expression that can be evaluated while not all is known, and its syntax tree; nil if it does not compile.
 func partially(expression string) (cel.Program, *cel.Ast) {
 	var options []cel.EnvOption
-	for _, name := range []string{"object", "oldObject", "request", "authorizer"} {
+	for _, name := range []string{"object", "oldObject", "request", "authorizer", "params", "namespaceObject", "variables"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
@@ -58,10 +58,14 @@ func partially(expression string) (cel.Program, *cel.Ast) {
 	return program, compiled
 }
 
+// others are the variables besides the request, of which nothing is known.
+var others = []*cel.AttributePatternType{cel.AttributePattern("object"), cel.AttributePattern("oldObject"), cel.AttributePattern("authorizer"),
+	cel.AttributePattern("params"), cel.AttributePattern("namespaceObject"), cel.AttributePattern("variables")}
+
 // partial is what is known of a request, and what is not.
 type partial struct {
-	known   map[string]any
-	unknown []*cel.AttributePatternType
+	known         map[string]any
+	unknown, user []*cel.AttributePatternType // user: who sends it
 }
 
 // requestsOf returns what is known of the requests of rules, for each resource and operation.
@@ -99,9 +103,10 @@ func requestOf(group, name string, operation registration.OperationType) partial
 			at[path[len(path)-1]] = value
 		}
 	}
-	for _, other := range []string{"uid", "requestKind", "requestResource", "requestSubResource", "name", "namespace", "userInfo", "dryRun", "options"} {
+	for _, other := range []string{"uid", "requestKind", "requestResource", "requestSubResource", "name", "namespace", "dryRun", "options"} {
 		set("*", other)
 	}
+	p.user = []*cel.AttributePatternType{cel.AttributePattern("request").QualString("userInfo")}
 	base, sub, _ := strings.Cut(name, "/")
 	set(string(operation), "operation")
 	set(group, "resource", "group")

@@ -1,0 +1,93 @@
+package webhookmatch
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	registration "k8s.io/api/admissionregistration/v1"
+)
+
+// somebody is a user whom no condition names.
+const somebody = "nobody-in-particular"
+
+// privileged are users who may do nearly everything, or who create nearly everything.
+var privileged = []struct {
+	text, user string
+	groups     []string
+}{
+	{"the group system:masters", somebody, []string{"system:masters"}},
+	{"the group kubeadm:cluster-admins", somebody, []string{"kubeadm:cluster-admins"}},
+	{"the group system:cluster-admins", somebody, []string{"system:cluster-admins"}},
+	{"the user kubernetes-admin", "kubernetes-admin", nil},
+	{"the user admin", "admin", nil},
+	{"the user system:admin", "system:admin", nil},
+	{"the controllers, which create the pods of workloads", "system:serviceaccount:kube-system:replicaset-controller", []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}},
+}
+
+// LeavesOut returns the privileged users of whom a match condition leaves out requests, all or some. Others decide who may do what, so that
+// a condition that asks the authorizer counts as one that does.
+func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOperations) (users []string) {
+	program, tree := partially(c.Expression)
+	if program == nil {
+		return nil
+	}
+	for _, of := range tree.NativeRep().ReferenceMap() {
+		if of.Name == "authorizer" {
+			return []string{"users by their rights"}
+		}
+	}
+	if !slices.ContainsFunc(chainsOf(tree, "request"), func(chain []string) bool { return chain[0] == "userInfo" }) {
+		return nil
+	}
+	for _, rule := range rules {
+		users = append(users, leftOut(program, rule)...)
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// leftOut returns the privileged users whom a program leaves out for the requests of a rule, but not others; everybody, if it leaves out those, too.
+func leftOut(program cel.Program, rule registration.RuleWithOperations) (users []string) {
+	result := func(p partial) ref.Val {
+		vars, err := cel.PartialVars(map[string]any{"request": p.known}, slices.Concat(p.unknown, others)...)
+		if err != nil {
+			return nil
+		}
+		is, _, err := program.Eval(vars)
+		if err != nil || is != celtypes.True && is != celtypes.False {
+			return nil
+		}
+		return is
+	}
+	for _, p := range requestsOf([]registration.RuleWithOperations{rule}) {
+		anybody := result(p.by(somebody, nil))
+		if anybody == celtypes.False {
+			users = append(users, "nearly everybody")
+		}
+		for _, who := range privileged {
+			if is := result(p.by(who.user, who.groups)); is != celtypes.True && is != anybody {
+				users = append(users, who.text)
+			}
+		}
+	}
+	return users
+}
+
+// by returns the request as one of a user.
+func (p partial) by(user string, groups []string) partial {
+	known := maps.Clone(p.known)
+	all := append([]any{"system:authenticated"}, anys(groups)...)
+	known["userInfo"] = map[string]any{"username": user, "groups": all}
+	return partial{known: known, unknown: append(slices.Clone(p.unknown), cel.AttributePattern("request").QualString("userInfo").QualString("uid"),
+		cel.AttributePattern("request").QualString("userInfo").QualString("extra"))}
+}
+
+func anys(texts []string) (all []any) {
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
+}
