@@ -62,11 +62,11 @@ func (p Program) webhooksApplyCommand() *cobra.Command {
 		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
 
 The configurations are applied by server-side apply. What other writers have set in usher's entries stays, and is
-reported if it differs from what usher needs. Entries that usher no longer needs are removed.
+reported if it differs from what usher needs, or leaves out more. Entries that usher no longer needs are removed.
 
 With --as-installed, the suites are those with at least one registered path, the policy and the feature gates are those of usher's Deployment, and
 what was chosen when usher was registered stays: failurePolicy Ignore, timeouts, excluded namespaces, a URL, who fills in the caBundle. Any
-other difference from what usher needs is undone, no matter who made it.
+other difference from what usher needs is undone, no matter who made it, apart from what was added to selectors and conditions, which is named.
 
 The exit code is 0 if what is needed is registered, 1 if the answer was no, if --dry-run finds anything to change, or if
 fields of other writers still differ, and 2 for an error.`}
@@ -136,11 +136,17 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		return err
 	}
 	if len(plan.Changes) == 0 {
-		p.say("nothing to do: what is registered is what is needed")
+		done := "nothing to do: what is registered is what is needed"
+		if len(plan.Kept) > 0 {
+			done += ", apart from what others have added"
+		}
+		p.say(done)
+		p.sayKept(plan.Kept, r.At)
 		return p.sayLeft(plan.Left)
 	}
 	p.say(plan.Changes...)
 	if o.dryRun {
+		p.sayKept(plan.Kept, r.At)
 		p.say(plan.Left...)
 		return errDenied
 	}
@@ -162,7 +168,16 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		return err
 	}
 	p.say("registered")
+	p.sayKept(plan.Kept, r.At)
 	return p.sayLeft(plan.Left)
+}
+
+// sayKept reports what others have added, and the command that says what it does and how to undo it.
+func (p Program) sayKept(kept []string, at webhooks.Address) {
+	if len(kept) > 0 {
+		p.say(kept...)
+		p.say("what that means, and the command that undoes it: usher doctor --service " + at.Namespace + "/" + at.Service)
+	}
 }
 
 // sayLeft reports what others have set in another way, and ends the command with exit code 1 if there is any.

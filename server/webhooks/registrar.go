@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,7 @@ type Registrar struct {
 type Plan struct {
 	Changes []string // one a line; none: there is nothing to do
 	Left    []string // what others have set in another way, and what stays so
+	Kept    []string // what was added to selectors and conditions, leaves out more than usher does, and stays
 	parts   []part
 }
 
@@ -64,7 +66,7 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 	var plan Plan
 	unchosen := r.At
 	unchosen.Excluded, unchosen.ExcludedPods, unchosen.SkipKubelets = nil, nil, false
-	bare := needed(r.Routes, unchosen)
+	bare, chosen := needed(r.Routes, unchosen), needed(r.Routes, r.At)
 	for i, wanted := range needed(r.Routes, r.At) {
 		is := registered[i]
 		if is.Name == "" && len(wanted.Webhooks) == 0 {
@@ -85,9 +87,33 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 		plan.Changes = append(plan.Changes, changes(is, after, next.stale)...)
 		plan.Changes = append(plan.Changes, r.takenOver(next)...)
 		plan.Left = append(plan.Left, left...)
+		plan.Kept = append(plan.Kept, kept(chosen[i], after)...)
 		plan.parts = append(plan.parts, next)
 	}
 	return plan, nil
+}
+
+// kept returns, one a line, what entries leave out beside what they should, with who wrote it.
+func kept(wanted, is configuration) (lines []string) {
+	for _, w := range wanted.Webhooks {
+		entry := is.entry(w.Name)
+		if entry == nil {
+			continue
+		}
+		wrote := is.writersOf(w.Name)
+		for _, what := range Additions(w, *entry) {
+			field, rest, _ := strings.Cut(what, " ")
+			if name, _, _ := strings.Cut(rest, ":"); field == "matchConditions" {
+				field += "/" + name
+			}
+			by := ""
+			if who := wrote.changedBy(field); who != "" {
+				by = fmt.Sprintf(", as %q has set it", who)
+			}
+			lines = append(lines, fmt.Sprintf("%s: stays%s, and leaves out more than usher does: %s", w.Name, by, what))
+		}
+	}
+	return lines
 }
 
 // registered returns the configurations of the API server, in the order of needed; a missing configuration is empty.

@@ -82,6 +82,10 @@ func ushersFaults() []usherFault {
 		{"pods with a label alone", "usher-leaves-out", entry("validating", "validate-pods.usher.dev", func(w kubetest.Object) {
 			w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"usher": "on"}}
 		}), []string{"usher in (on)"}},
+		{"a condition that leaves out administrators", "usher-leaves-out", entry("validating", "validate-pods.usher.dev", func(w kubetest.Object) {
+			conditions, _ := w["matchConditions"].([]any)
+			w["matchConditions"] = append(conditions, map[string]any{"name": "rescue", "expression": "!('system:masters' in request.userInfo.groups)"})
+		}), []string{"It leaves out the group system:masters"}},
 		{"no caBundle", "ca-bundle-missing", bundle(func([]byte) []byte { return nil }), nil},
 		{"a caBundle that is none", "ca-bundle-invalid", bundle(func([]byte) []byte { return []byte("my-ca") }), nil},
 		{"a key in the caBundle", "ca-bundle-private-key", bundle(func(is []byte) []byte { return slices.Concat(is, healthy.key) }), nil},
@@ -161,6 +165,47 @@ func TestUsher(t *testing.T) {
 				if !strings.HasPrefix(path, "Namespace/apps-two/") {
 					t.Errorf("%s is not what it was", path)
 				}
+			}
+		})
+	}
+}
+
+// TestNarrowed: what others have added to usher's registration stays with usher webhooks apply --as-installed, which says so and names
+// the command that shows how to undo it.
+func TestNarrowed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		add  func(w kubetest.Object)
+		says string
+	}{
+		{"objects", func(w kubetest.Object) {
+			w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"usher": "on"}}
+		}, "objectSelector usher in (on)"},
+		{"namespaces", func(w kubetest.Object) {
+			w["namespaceSelector"].(map[string]any)["matchLabels"] = map[string]any{"admission-webhook": "enabled", "team": "none"}
+		}, "namespaceSelector team in (none)"},
+		{"users", func(w kubetest.Object) {
+			conditions, _ := w["matchConditions"].([]any)
+			w["matchConditions"] = append(conditions, map[string]any{"name": "rescue", "expression": "!('system:masters' in request.userInfo.groups)"})
+		}, "matchConditions rescue: !('system:masters' in request.userInfo.groups)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := cluster.Within(t, time.Minute)
+			entry("validating", "validate-pods.usher.dev", c.add)(ctx, t)
+			before := state(ctx, t)
+			out, err := cluster.RunProgram(ctx, binary, "webhooks", "apply", "--as-installed", "--yes", "--service=usher/usher", "--kubeconfig="+cluster.AdminKubeconfig())
+			apply(t, err)
+			for _, text := range []string{"apart from what others have added", "validate-pods.usher.dev: stays", "leaves out more than usher does: " + c.says, "usher doctor --service usher/usher"} {
+				if !strings.Contains(out, text) {
+					t.Errorf("it does not say %q: %s", text, out)
+				}
+			}
+			if !maps.Equal(before, state(ctx, t)) {
+				t.Error("the registration was changed")
+			}
+			found, code := doctor(ctx, t, cluster.AdminKubeconfig())
+			if code != 1 || len(found) == 0 || !strings.Contains(found[0].Message, c.says) && found[0].ID != "selector-no-namespace" {
+				t.Errorf("exit code %d: %+v", code, found)
 			}
 		})
 	}
