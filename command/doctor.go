@@ -190,6 +190,7 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	if err != nil {
 		return nil, err
 	}
+	usher = examiner.Settle(usher)
 	who, err := o.sender(ctx, source, examiner)
 	if err != nil {
 		return nil, err

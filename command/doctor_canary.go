@@ -59,6 +59,7 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 		return nil, err
 	}
 	examiner.Learn(ctx, documents, o.Options)
+	usher = examiner.Settle(usher)
 	var needed []webhooks.Hook
 	if usher.Unknown == nil {
 		needed = usher.Needed(examiner.Ushers())

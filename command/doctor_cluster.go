@@ -82,6 +82,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 		return u, err
 	}
 	u.Unusable, u.ConfigMap, u.Key, u.Unknown = in.unusable, in.deployed.ConfigMap, in.deployed.Key, in.unknown
+	u.Assumed = in.assumed
 	if u.Unusable != nil {
 		u.Unknown = errors.New("usher has no policy that it can load")
 	}
@@ -117,8 +118,9 @@ func applyCommand(doctor *pflag.FlagSet) string {
 type installation struct {
 	suite.Instance
 	deployed installed.Usher
-	unusable error // what is wrong with the policy, or with the gates, of the Deployment: the instance has none
-	unknown  error // why it is not known how usher runs
+	unusable error  // what is wrong with the policy, or with the gates, of the Deployment: the instance has none
+	unknown  error  // why it is not known how usher runs
+	assumed  string // why it may run with another policy; "": it does not
 }
 
 // installationOf reads how usher is run. Without a Deployment, the instance has the policy of a file, or the embedded one.
@@ -144,6 +146,9 @@ func (p Program) installationOf(ctx context.Context, source reader.Source, at we
 			in.Policy = policy
 		}
 	}
+	if file == "" {
+		in.assumed = assumed(in.deployed, unread, at)
+	}
 	if text := in.deployed.Flag("feature-gates"); text != "" && !gatesSet {
 		parsed, wrong := p.Suites.ParseGates(text)
 		if in.Gates = parsed; wrong != nil {
@@ -151,6 +156,18 @@ func (p Program) installationOf(ctx context.Context, source reader.Source, at we
 		}
 	}
 	return in, err
+}
+
+// assumed says why an usher in the cluster may run with another policy than a Deployment shows, which could not be read for the given reason; ""
+// if it does not.
+func assumed(deployed installed.Usher, unread error, at webhooks.Address) string {
+	switch {
+	case deployed.Idle:
+		return fmt.Sprintf("the Deployment %s/%s, whose policy is assumed, has no replicas, so that usher runs elsewhere", at.Namespace, at.Service)
+	case errors.Is(unread, reader.ErrNotFound) && !errors.Is(unread, installed.ErrNoPolicy):
+		return fmt.Sprintf("no Deployment %s/%s says which policy usher runs with, so that the embedded one is assumed", at.Namespace, at.Service)
+	}
+	return ""
 }
 
 // joined returns the problems of a file in one line, or nil.

@@ -87,6 +87,18 @@ func (e *Examiner) Ushers() []string {
 	return webhooks.NamesOf(all)
 }
 
+// Settle returns usher as it is known after its registration was seen.
+func (e *Examiner) Settle(u Usher) Usher {
+	var all []entry
+	for _, h := range e.hooks {
+		w := entry{kind: kindOf(h), Hook: webhooks.Hook{Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
+			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, MatchConditions: h.MatchConditions}}
+		w.configuration.Name = h.Configuration
+		all = append(all, w)
+	}
+	return u.settled(all)
+}
+
 // verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.
 func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdict {
 	called := false

@@ -104,6 +104,9 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 		next := problem(id, about, "failurePolicy is Fail, and the webhook is called for %s.", reasons(called[id]))
 		if w.needed != nil && !about.restored { // whoever wrote the policy has weighed it
 			next.Message, next.Severity = next.Message+" usher's policy asks for it.", review.Info
+		} else if w.ushers() && w.home.Unknown != nil {
+			next.Message, next.Severity = next.Message+" Whether usher's policy asks for it is not known.", review.Unknown
+			next.Fix, next.Look = "", w.show()
 		}
 		found = append(found, next)
 	}

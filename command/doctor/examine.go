@@ -23,6 +23,7 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 	var rights []review.Finding
 	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
 	matcher := &webhookmatch.Matcher{}
+	usher = usher.settled(f.webhooks)
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
 	for i := range f.webhooks {

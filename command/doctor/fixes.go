@@ -88,7 +88,7 @@ func setOrEdit(s subject) command {
 // edit lets a person correct the webhook, unless it is usher's.
 func edit(s subject) command {
 	if s.ushers() {
-		return fix(s.home.apply())
+		return s.restore()
 	}
 	return look(s.edit(), "")
 }
@@ -96,7 +96,7 @@ func edit(s subject) command {
 // keepAway changes the webhook, unless it is usher's and restoring it is enough.
 func keepAway(s subject) command {
 	if s.restored {
-		return fix(s.home.apply())
+		return s.restore()
 	}
 	way := set(s)
 	if s.changes[0].field == "failurePolicy" {
@@ -109,7 +109,7 @@ func keepAway(s subject) command {
 func correct(s subject) command {
 	switch {
 	case s.ushers() && s.differs():
-		return fix(s.home.apply())
+		return s.restore()
 	case s.ushers():
 		return look("usher steps", "usher is registered as its policy asks: correct the policy.")
 	case len(s.changes) == 0:
@@ -126,7 +126,7 @@ func removePod(s subject) command {
 func removeAmplifier(s subject) command {
 	switch {
 	case s.ushers():
-		return fix(s.home.apply())
+		return s.restore()
 	case koordinators(s.entry):
 		return fix(s.remove())
 	}
@@ -154,7 +154,7 @@ func removeOrphan(s subject) command {
 	case called.Namespace == s.home.At.Namespace && called.Name == s.home.At.Service:
 		return look("kubectl get services --all-namespaces -l app.kubernetes.io/name=usher", "")
 	}
-	return fix(s.home.apply())
+	return s.restore()
 }
 
 func showService(s subject) command { return look(getService(s.Service.Namespace, s.Service.Name), "") }
@@ -206,7 +206,7 @@ func replaceBundle(s subject) command {
 	case s.ushers() && s.Target.URL != "":
 		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
 	case s.ushers():
-		return fix(s.home.apply())
+		return s.restore()
 	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
 		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
 	}
@@ -275,7 +275,16 @@ func labelNamespace(s subject) command {
 }
 
 // register registers usher.
-func register(s subject) command { return fix(s.home.apply()) }
+func register(s subject) command { return s.restore() }
+
+// restore restores usher's registration. While it is not known what usher needs, no command does: it could remove what is in use.
+func (s subject) restore() command {
+	if s.home.Unknown != nil {
+		return look("kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration usher -o yaml", "With the policy that usher runs with, "+
+			s.home.apply()+" --config FILE restores its registration.")
+	}
+	return fix(s.home.apply())
+}
 
 // correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
 func correctPolicy(s subject) command {

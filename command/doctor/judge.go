@@ -65,7 +65,7 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 	}
 	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
 	for i := range missing {
-		missing[i].Fix = calls.usher.apply()
+		missing[i].Fix = calls.usher.restoring()
 	}
 	for i, h := range e.hooks {
 		worse := calls.judge(h, &report.Webhooks[i], func(n webhooks.Hook) bool { return e.matcher.One(ctx, request, entry{Hook: n}.hook()).Called })
@@ -99,7 +99,7 @@ func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks
 		}
 	case isUshers(h.Configuration, h.Name) && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope):
 		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); i >= 0 && calls(c.needed[i]) {
-			found = fault{"usher's policy needs it to be called", c.usher.apply(), review.Failed}
+			found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
 		}
 	}
 	if found.why == "" {
@@ -124,9 +124,9 @@ func (c Calls) misdirected(h webhookmatch.Hook) fault {
 	path, served := entry{Hook: webhooks.Hook{ClientConfig: h.ClientConfig}}.ushersPath(c.usher.Paths)
 	switch expected := webhooks.PathOf(h.Name); {
 	case !served:
-		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.apply(), review.Rejected}
+		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), review.Rejected}
 	case path != expected:
-		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.apply(), review.Failed}
+		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(), review.Failed}
 	}
 	return fault{}
 }

@@ -33,13 +33,39 @@ type Usher struct {
 	Watching, Writing []rbacv1.PolicyRule
 	Gates             string // the feature gates that its Deployment sets
 	Managed           bool   // it keeps its certificates itself
-	// Unknown is the reason why usher may be run differently, or nil.
+	// Unknown is the reason why usher may be run differently, or nil. Assumed is why it may be if it is not registered as its policy needs; "":
+	// the policy is that which usher runs with.
 	Unknown error
+	Assumed string
 	// Unusable is the reason why usher cannot load its policy, or its gates, or nil. The policy is a key of a ConfigMap.
 	Unusable       error
 	ConfigMap, Key string
 	// Apply is the command that restores its registration, without the Service.
 	Apply string
+}
+
+// settled returns usher as it is known after its registration was seen: one that is not what an assumed policy needs shows that usher runs
+// with another one.
+func (u Usher) settled(registered []entry) Usher {
+	if u.Assumed == "" || u.Unknown != nil {
+		return u
+	}
+	var differing []string
+	needed := u.neededBy(registered)
+	for _, w := range registered {
+		if n := neededFor(w, needed); w.ushers() && (n == nil || len(webhooks.Lacks(*n, w.Hook)) > 0) {
+			differing = append(differing, w.Name)
+		}
+	}
+	for _, n := range needed {
+		if !slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == n.Name }) {
+			differing = append(differing, n.Name)
+		}
+	}
+	if len(differing) > 0 {
+		u.Unknown = fmt.Errorf("%s, and the registration is that of another one (%s); pass the policy that usher runs with: --config FILE", u.Assumed, review.List(once(differing)))
+	}
+	return u
 }
 
 // service returns the Service as namespace/name.
@@ -50,6 +76,14 @@ func (u Usher) about() subject { return subject{entry: entry{home: u}} }
 
 // apply returns the command that restores usher's registration.
 func (u Usher) apply() string { return u.Apply + " --service " + review.Word(u.service()) }
+
+// restoring returns apply if it is known what usher needs, or "".
+func (u Usher) restoring() string {
+	if u.Unknown != nil {
+		return ""
+	}
+	return u.apply()
+}
 
 // gatesFlag returns the feature gates as a flag.
 func (u Usher) gatesFlag() string {
@@ -220,7 +254,9 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return found
 	}
-	if u.Unknown != nil {
+	if u.Unknown != nil && u.Assumed != "" {
+		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), review.Unknown))
+	} else if u.Unknown != nil {
 		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
 	} else {
 		found = append(found, u.missing(f.webhooks, needed)...)

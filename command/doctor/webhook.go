@@ -81,8 +81,10 @@ func isUshers(configuration, name string) bool {
 	return configuration == webhooks.Name && strings.HasSuffix(name, ".usher.dev")
 }
 
-// differs reports whether a webhook of usher is not registered as usher needs it.
-func (w entry) differs() bool { return w.needed == nil || len(webhooks.Lacks(*w.needed, w.Hook)) > 0 }
+// differs reports whether a webhook of usher is not registered as usher needs it, as far as that is known.
+func (w entry) differs() bool {
+	return w.home.Unknown == nil && (w.needed == nil || len(webhooks.Lacks(*w.needed, w.Hook)) > 0)
+}
 
 // called returns what the reachability of the webhook depends on.
 func (w entry) called() reach.Webhook {
