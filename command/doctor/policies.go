@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/server/webhooks"
@@ -79,6 +80,7 @@ func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found [
 	}
 	for _, p := range all.policies {
 		found = append(found, matchProblems(all.kind, p, p.Spec.MatchConstraints, nil, f)...)
+		found = append(found, conditionsOf(all.kind, p)...)
 		bound := slices.ContainsFunc(all.bindings, func(b admissionPolicy) bool { return b.Spec.PolicyName == p.Metadata.Name })
 		if !bound {
 			found = append(found, aboutPolicy(all.kind, p, "policy-not-bound", nil, "no %sBinding names it: it is without effect.", all.kind))
@@ -132,7 +134,7 @@ func rulesOf(m *registration.MatchResources) (all []registration.RuleWithOperati
 // asPolicy replaces what is said of webhooks.
 var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is never asked", "The webhook is never called", "The policy is never asked",
 	"never calls the webhook", "never asks the policy", "The webhook is called", "The policy is asked", "the webhook is called", "the policy is asked",
-	"the webhook is not called", "the policy is not asked", "the webhook is also called", "the policy is also asked", "does not reach the webhook", "does not reach the policy")
+	"the webhook is not called", "the policy is not asked", "The webhook is not called", "The policy is not asked", "the webhook is also called", "the policy is also asked", "does not reach the webhook", "does not reach the policy")
 
 // matchProblems returns what is wrong with what a policy or a binding matches, as of a webhook. A binding has the rules of its policy, unless
 // it has some of its own.
@@ -147,6 +149,20 @@ func matchProblems(kind string, p admissionPolicy, m *registration.MatchResource
 		w.Rules = rules
 	}
 	found = slices.Concat(found, namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w))
+	for i := range found {
+		found[i].Object, found[i].Message = kind+" "+p.Metadata.Name, asPolicy.Replace(found[i].Message)
+	}
+	return found
+}
+
+// conditionsOf returns what is wrong with the match conditions of a policy, as of a webhook. The API server stores none that does not compile.
+func conditionsOf(kind string, p admissionPolicy) (found []review.Finding) {
+	w := entry{kind: kind, configuration: p.Metadata, Hook: webhooks.Hook{Rules: rulesOf(p.Spec.MatchConstraints), MatchConditions: p.Spec.MatchConditions}}
+	if p.Spec.FailurePolicy != "" {
+		w.FailurePolicy = &p.Spec.FailurePolicy
+	}
+	matcher := &webhookmatch.Matcher{}
+	found = append(neverProblem(w, matcher), failingProblems(w, matcher)...)
 	for i := range found {
 		found[i].Object, found[i].Message = kind+" "+p.Metadata.Name, asPolicy.Replace(found[i].Message)
 	}

@@ -59,3 +59,28 @@ func TestPoliciesOfNothing(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestConditionsOfPolicies: match conditions of an admission policy that never hold, or that have no result, are found as those of webhooks,
+// and the API server does what the finding says.
+func TestConditionsOfPolicies(t *testing.T) {
+	ctx := cluster.Within(t, time.Minute)
+	for _, c := range []struct{ name, condition, want, says string }{
+		{"never", "request.operation == 'DELETE'", "match-condition-never", "the policy is never asked"},
+		{"failing", "object.spec.nope == 'x'", "match-condition-fails", "refused"},
+	} {
+		policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": c.name}, "spec": kubetest.Object{
+			"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "pods", "CREATE", "Namespaced")},
+			"matchConditions":  []kubetest.Object{{"name": "when", "expression": c.condition}}, "validations": []kubetest.Object{{"expression": "false"}}}}
+		binding := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": kubetest.Object{"name": c.name},
+			"spec": kubetest.Object{"policyName": c.name, "validationActions": []string{"Deny"}}}
+		t.Run(c.name, func(t *testing.T) {
+			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicies/"+c.name)
+			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/"+c.name)
+			apply(t, created(ctx, registrations+"validatingadmissionpolicies", policy))
+			apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", binding))
+			found, code := doctor(ctx, t, cluster.AdminKubeconfig())
+			expect(t, found, code, c.want, []string{c.says})
+			correct(ctx, t, found)
+		})
+	}
+}
