@@ -82,13 +82,14 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 	if unread != nil {
 		first = adding(first, unknownBecause("events-not-read", unread))
 	}
+	first = w.alsoPaused(first)
 	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == review.Denied || w.missing() == 0)
 	if policy.Policy == nil || noPod {
 		return []review.Report{first}, nil
 	}
 	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
 	if failed {
-		failure.tone(now)
+		failure.tone(now, w.Spec.Suspend)
 	}
 	if err != nil {
 		first = adding(first, unknownBecause("not-reviewed", err))
@@ -158,13 +159,15 @@ func (f Failure) of(namespace string) Failure {
 	return f
 }
 
-// tone says in reports on what usher allows as of now what that means after a failure.
-func (f Failure) tone(now []review.Report) {
-	if refusal, known := ParseRefusal(f.Message); known && refusal.By == ByUsher {
+// tone says in reports on what usher allows as of now what that means after a failure. The controller of a suspended workload tries nothing.
+func (f Failure) tone(now []review.Report, suspended bool) {
+	refusal, known := ParseRefusal(f.Message)
+	switch {
+	case !known || refusal.By != ByUsher:
+		doubtful(now)
+	case !suspended:
 		hopeful(now)
-		return
 	}
-	doubtful(now)
 }
 
 // hopeful changes reports on pods that usher has refused, and allows as of now.
