@@ -3,6 +3,7 @@ package explain
 import (
 	"encoding/json"
 	"testing"
+
 	"usher.dev/usher/command/review"
 )
 
