@@ -52,8 +52,8 @@ func filled(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	object, fill := any(nil), defaults[is.GroupVersionKind()]
-	if typed.Recognizes(is.GroupVersionKind()) {
-		object, _ = typed.New(is.GroupVersionKind())
+	if typed().Recognizes(is.GroupVersionKind()) {
+		object, _ = typed().New(is.GroupVersionKind())
 	} else if fill != nil {
 		object = &map[string]any{}
 	}
@@ -88,7 +88,7 @@ func Filled(object json.RawMessage) (filledIn json.RawMessage, known bool) {
 // unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
 func unfilled(kind metav1.GroupVersionKind) string {
 	gvk := schema.GroupVersionKind(kind)
-	if typed.Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
+	if typed().Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
 		return ""
 	}
 	return fmt.Sprintf("the fields that an API server fills in for %s of %s", gvk.Kind, gvk.GroupVersion())

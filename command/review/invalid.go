@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	registration "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,7 +66,7 @@ func invalid(raw []byte) (problems []string) {
 func undecodable(raw []byte) []string {
 	var is metav1.PartialObjectMetadata
 	err := decode(raw, &is)
-	if into, unknown := typed.New(is.GroupVersionKind()); err == nil && unknown == nil {
+	if into, unknown := typed().New(is.GroupVersionKind()); err == nil && unknown == nil {
 		err = decode(raw, into)
 	}
 	if err != nil {
@@ -74,8 +75,8 @@ func undecodable(raw []byte) []string {
 	return nil
 }
 
-// typed has the kinds of Kubernetes whose fields are known.
-var typed = func() *runtime.Scheme {
+// typed returns the kinds of Kubernetes whose fields are known. Serving does not need them.
+var typed = sync.OnceValue(func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, registration.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme,
@@ -85,7 +86,7 @@ var typed = func() *runtime.Scheme {
 		}
 	}
 	return kinds
-}()
+})
 
 // nameOf returns the check of the names of a kind. Kinds that are not known may have any name that fits into a URL.
 func nameOf(kind schema.GroupVersionKind) apivalidation.ValidateNameFunc {

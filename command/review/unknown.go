@@ -11,9 +11,9 @@ import (
 
 // typeOf returns what makes an object of a kind of a route or of Kubernetes, or nil.
 func typeOf(kind metav1.GroupVersionKind, kinds Kinds) func() any {
-	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && typed.Recognizes(gvk) {
+	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && typed().Recognizes(gvk) {
 		return func() any {
-			object, _ := typed.New(gvk)
+			object, _ := typed().New(gvk)
 			return object
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -23,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// typed has the kinds of Kubernetes whose fields are known.
-var typed = func() *runtime.Scheme {
+// typed returns the kinds of Kubernetes whose fields are known. Serving does not need them.
+var typed = sync.OnceValue(func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme} {
@@ -33,7 +34,7 @@ var typed = func() *runtime.Scheme {
 		}
 	}
 	return kinds
-}()
+})
 
 // typeOf returns the type of a kind of Kubernetes, or nil.
 func typeOf(kind schema.GroupKind) reflect.Type {
@@ -41,7 +42,7 @@ func typeOf(kind schema.GroupKind) reflect.Type {
 	if kind.Group == autoscalingv2.GroupName {
 		version = "v2"
 	}
-	object, err := typed.New(kind.WithVersion(version))
+	object, err := typed().New(kind.WithVersion(version))
 	if err != nil {
 		return nil
 	}
