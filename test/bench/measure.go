@@ -25,7 +25,7 @@ type plan struct {
 }
 
 var (
-	fullPlan  = plan{rounds: 5, cell: 600 * time.Millisecond, fewest: 2, limit: 8 * time.Minute}
+	fullPlan  = plan{rounds: 5, cell: 600 * time.Millisecond, fewest: 2, limit: 20 * time.Minute}
 	quickPlan = plan{rounds: 3, cell: 60 * time.Millisecond, fewest: 1, limit: 40 * time.Second, quick: true}
 )
 
