@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -85,23 +86,31 @@ func TestEndsWithItsContext(t *testing.T) {
 // does not wait.
 func TestLongEvaluationsTakeTurns(t *testing.T) {
 	program := compile(t, newCompiler(t), expect("object.list.all(v, v.name != '')"))
-	for range cap(program.turns) {
-		program.turns.take(t.Context())
-	}
-	if v := program.Evaluate(t.Context(), &Review{Object: raw(t, objectOf(100))}); describe(v) != "" {
-		t.Error(describe(v))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	long := raw(t, objectOf(30_000))
-	if v := program.Evaluate(ctx, &Review{Object: long}); len(v.Failures) != 1 || !errors.Is(v.Failures[0], context.DeadlineExceeded) {
-		t.Error(describe(v))
-	}
-	program.turns.giveBack()
-	if v := program.Evaluate(t.Context(), &Review{Object: long}); describe(v) != "" {
-		t.Error(describe(v))
-	}
-	if len(program.turns) != cap(program.turns)-1 {
-		t.Error("a turn was kept")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		program.turns = newTurns()
+		for range cap(program.turns) {
+			program.turns.take(t.Context())
+		}
+		if v := program.Evaluate(t.Context(), &Review{Object: raw(t, objectOf(100))}); describe(v) != "" {
+			t.Error(describe(v))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		long, ended := raw(t, objectOf(30_000)), make(chan Verdict, 1)
+		go func() { ended <- program.Evaluate(ctx, &Review{Object: long}) }()
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("a long one does not wait")
+		}
+		cancel()
+		if v := <-ended; len(v.Failures) != 1 || !errors.Is(v.Failures[0], context.Canceled) {
+			t.Error(describe(v))
+		}
+		program.turns.giveBack()
+		if v := program.Evaluate(t.Context(), &Review{Object: long}); describe(v) != "" {
+			t.Error(describe(v))
+		}
+		if len(program.turns) != cap(program.turns)-1 {
+			t.Error("a turn was kept")
+		}
+	})
 }
