@@ -329,6 +329,14 @@ func TestOldCopies(t *testing.T) {
 			o.state = read(ca, tlsData(old))
 			fresh(o)
 		},
+		"with all trusted CAs in the place of the one that signs, seen by a new replica, and in no caBundle": func(o *one, _, tls map[string][]byte) {
+			ca := caData(old)
+			ca[activeCert] = tls[certs.CACertFile]
+			delete(ca, activeKey)
+			o.state = read(ca, tlsData(old))
+			o.view.Entries = [][]byte{old.Bundle}
+			fresh(o)
+		},
 		"with all trusted CAs in the place of the one that signs, seen by a new replica": func(o *one, _, tls map[string][]byte) {
 			ca := caData(old)
 			ca[activeCert] = tls[certs.CACertFile]
