@@ -28,8 +28,8 @@ func (a *advance) copies() certList {
 }
 
 // setAside finds out whether somebody has put an old copy of the Secret back: there are copies of CAs that it does not know, newer than
-// those of the same name that it knows, or, when a replica has just started and remembers none, than all that it knows. Whatever it says of the ends of leaves may be too early, and its CAs must not sign: all are
-// retired.
+// those of the same name that it knows. A replica that has just started looks at CAs of other names, too. Whatever the Secret says of
+// the ends of leaves may be too early, and its CAs must not sign: all are retired.
 func (a *advance) setAside(copies certList) {
 	noneSigns := parse(a.Active.Cert) == nil && parse(a.Next.Cert) == nil
 	isNewer := func(ca *x509.Certificate) bool {
@@ -53,16 +53,18 @@ func (a *advance) setAside(copies certList) {
 	a.assumeEnds()
 }
 
-// newestLike returns the newest known CA that a copy of another is compared with, or nil. CAs of other names in the caBundles are
-// somebody else's, unless a replica does not remember which were usher's.
-func (a *advance) newestLike(other *x509.Certificate) (newest *x509.Certificate) {
-	remembers := a.view.Served.Cert != nil || len(a.view.Known) > 0
-	for _, ca := range a.authorities() {
-		if like := !remembers || bytes.Equal(ca.RawSubject, other.RawSubject); like && (newest == nil || ca.NotBefore.After(newest.NotBefore)) {
-			newest = ca
-		}
+// newestLike returns the newest known CA with the name of another, or nil. CAs of other names in the caBundles are somebody else's,
+// unless a replica does not remember which were usher's: then it returns the newest of all.
+func (a *advance) newestLike(other *x509.Certificate) *x509.Certificate {
+	known := a.authorities()
+	named := slices.DeleteFunc(slices.Clone(known), func(ca *x509.Certificate) bool { return !bytes.Equal(ca.RawSubject, other.RawSubject) })
+	if remembers := a.view.Served.Cert != nil || len(a.view.Known) > 0; len(named) == 0 && !remembers {
+		named = known
 	}
-	return newest
+	if len(named) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(named, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
 }
 
 // assumeEnds notes the latest possible end of the leaves of each CA.
