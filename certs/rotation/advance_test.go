@@ -323,6 +323,12 @@ func TestOldCopies(t *testing.T) {
 			o.state = read(caData(before), tlsData(old))
 			fresh(o)
 		},
+		"that knows a CA of somebody else, which began later, seen by a new replica": func(o *one, _, _ map[string][]byte) {
+			before := old
+			before.Retired = []Retired{{parse(authorityFrom(t, "another CA", 8, o.view.Now, o.view.Now.Add(day)).Cert), o.view.Now.Add(day)}}
+			o.state = read(caData(before), tlsData(old))
+			fresh(o)
+		},
 		"without a CA that can sign, seen by a new replica": func(o *one, _, _ map[string][]byte) {
 			ca := caData(old)
 			delete(ca, activeKey)
