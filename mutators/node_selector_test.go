@@ -68,6 +68,21 @@ func TestNodeSelector(t *testing.T) {
 	}
 }
 
+// TestNodeSelectorOnUpdate: unlike the plugins, the step adds nothing to stored pods and in subresources, no toleration of memory pressure either.
+func TestNodeSelectorOnUpdate(t *testing.T) {
+	policy := &placement.NodeSelector{ClusterDefault: map[string]string{"pool": "general"}, Tolerations: &placement.TolerationPolicy{}}
+	for _, req := range []admit.Request{{Operation: admissionv1.Update}, {Operation: admissionv1.Update, SubResource: "resize"}, {Operation: admissionv1.Create, SubResource: "binding"}} {
+		d, err := document.Parse([]byte(`{"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Object = d
+		if err := nodeSelector(policy, inNamespace(nil, nil)).Run(t.Context(), &req, admit.AsPod(d)); err != nil || d.Edits() != 0 {
+			t.Errorf("%s %s: %d edits, %v", req.Operation, req.SubResource, d.Edits(), err)
+		}
+	}
+}
+
 // TestNodeSelectorWithoutNamespace: a namespace that has not arrived is our failure.
 func TestNodeSelectorWithoutNamespace(t *testing.T) {
 	ask := admit.Questions{Namespace: func(string) (admit.Namespace, bool, error) {
