@@ -41,7 +41,7 @@ type Request struct {
 	notes
 	explanation explanation
 	resolution  resolution
-	pods        []Route // of the chain that runs: see JudgePod
+	pods        PodRoutes // of the chain that runs: see JudgePod
 }
 
 // notes are the warnings, audit annotations and tolerated errors recorded so far.

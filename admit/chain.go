@@ -32,7 +32,7 @@ type Chain struct {
 	explained bool // the results of the steps say why
 	// hidingValues: what they say of changes has no values.
 	hidingValues bool
-	pods         []Route // see ForPods
+	pods         PodRoutes // see ForPods
 }
 
 type step struct {

@@ -49,6 +49,9 @@ var PriorityPath = field.NewPath("spec", "priority")
 // Priority returns spec.priority; nil if it is not set.
 func (p *Pod) Priority() *int32 { return document.As[*int32](p.root.At("spec", "priority")) }
 
+// PriorityClassName returns spec.priorityClassName.
+func (p *Pod) PriorityClassName() string { return p.root.At("spec", "priorityClassName").Text() }
+
 // PriorityClassNamePath returns the field path of spec.priorityClassName; in a pod template it begins with the
 // template's path.
 func (p *Pod) PriorityClassNamePath() *field.Path {

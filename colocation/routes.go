@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/config"
+	core "usher.dev/usher/validators"
 )
 
 // deps holds the dependencies of the chains.
@@ -44,6 +45,8 @@ func colocation(d deps) []admit.Route {
 		// resources. Rules and policies may name any label or annotation.
 		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, update),
 			Reads: specAndMeta, Exempt: admit.MirrorPods, Chain: d.chain(d.validatePods)},
+		{Path: "/validate-workload", Gate: api.GatePodValidatingWebhook, Reads: specAndMeta, Exempt: core.OfWorkload, Conditions: core.NotOfWorkload(),
+			Call: admit.IgnoreUnless(core.RefusesByPods(d.policy)), Chain: d.chain(d.validateWorkloads)},
 		// A status write may also change labels, and may say that a pod runs again. Kubelets must never depend on
 		// usher: the condition keeps their writes at the API server. On API servers without match conditions, failure
 		// policy Ignore does.
@@ -188,6 +191,10 @@ func (d deps) mutatePods(ask questions) admit.Chain {
 
 func (d deps) validatePods(ask questions) admit.Chain {
 	return admit.Validate(admit.AsPod, validators.ColocatedPods(d.podQuestions(ask), d.gates.On(api.GateColocationProfileSkipValidatingPriority)))
+}
+
+func (d deps) validateWorkloads(ask questions) admit.Chain {
+	return admit.Validate(admit.AsWorkload, validators.Workloads(d.policy, ask.Reader.Questions(), ask.FillPriority))
 }
 
 func (d deps) validatePodStatuses(ask questions) admit.Chain {

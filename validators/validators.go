@@ -26,7 +26,7 @@ func Workloads(policy *config.Policy, ask admit.Questions) []admit.Validator[adm
 	rules := config.SectionOf[LabelRules](policy)
 	return []admit.Validator[admit.Workload]{
 		templateLabelRules(rules, appliedDefaults(policy), ask),
-		workloads(config.SectionOf[*WorkloadPolicy](policy), rules, ask),
+		WorkloadsByPods(policy, ask, ofCore(rules)),
 	}
 }
 

@@ -3,6 +3,7 @@ package validators
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,17 +30,27 @@ var workloadsSection = config.Section[*WorkloadPolicy]{Name: "workloads", Settin
 
 const workloadsName = "workloads"
 
-// workloads judges a workload by the pod that its controller would create: the routes for pods of the suite run on it. Only
-// what is new is judged, so that a rollout costs nothing: the template, or the name, which its pods begin with. What
-// templateLabelRules says is not said twice.
-func workloads(policy *WorkloadPolicy, rules LabelRules, ask admit.Questions) admit.Validator[admit.Workload] {
+// SuitePods is what a suite adds to judge workloads by their pods.
+type SuitePods struct {
+	Needs []string // of Fill
+	// Fill sets in a new pod what the API server sets and the suite reads, beside what Pod.FillNew does. It may be nil.
+	Fill func(*admit.Pod) error
+	// NotJudged names what of the suite's verdict only the pod itself can be judged by; "" for nothing.
+	NotJudged string
+	// said reports whether another step says a problem.
+	said func(*admit.Request, admit.Problem) bool
+}
+
+// WorkloadsByPods judges a workload by the pod that its controller would create: the routes for pods of the suite run on it. Only
+// what is new is judged, so that a rollout costs nothing: the template, or the name, which its pods begin with.
+func WorkloadsByPods(policy *config.Policy, ask admit.Questions, pods SuitePods) admit.Validator[admit.Workload] {
 	mode := admit.Warn
-	if policy != nil {
-		mode = cmp.Or(policy.Mode, admit.Warn)
+	if section := config.SectionOf[*WorkloadPolicy](policy); section != nil {
+		mode = cmp.Or(section.Mode, admit.Warn)
 	}
 	return admit.Validator[admit.Workload]{
 		Name: workloadsName, Doc: "warns the author of a workload, or refuses it, if its pods would be refused", For: admit.PodTemplates(admissionv1.Create, admissionv1.Update),
-		Needs: []string{admit.CollectionNamespaces, admit.CollectionLimitRanges}, Section: workloadsSection, Idle: mode == admit.Off,
+		Needs: append([]string{admit.CollectionNamespaces, admit.CollectionLimitRanges}, pods.Needs...), Section: workloadsSection, Idle: mode == admit.Off,
 		Mode: mode, OfPods: true,
 		Run: func(ctx context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
 			kind, known := workload.WorkloadKind()
@@ -51,14 +62,55 @@ func workloads(policy *WorkloadPolicy, rules LabelRules, ask admit.Questions) ad
 			if err != nil {
 				return nil, fmt.Errorf("namespace %s: %w", req.Namespace, err)
 			}
-			verdict, err := judgeWorkload(ctx, req, kind, ranges)
-			problems := kind.InWorkload(slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return ofTemplate(req, p, rules) }))
-			if len(problems) == 0 {
-				req.Explain("nothing refuses its pods, apart from label rules that judge workloads themselves")
+			verdict, err := judgeWorkload(ctx, req, kind, pods.fill(ranges))
+			if err != nil {
+				return nil, err
 			}
-			return problems, err
+			if pods.NotJudged != "" {
+				req.Explain("not judged: %s", pods.NotJudged)
+			}
+			problems := kind.InWorkload(slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return pods.said != nil && pods.said(req, p) }))
+			if len(problems) > 0 {
+				return problems, nil
+			}
+			return nil, withoutResult(req, mode, verdict.NoResults)
 		},
 	}
+}
+
+// withoutResult is for pods that nothing refuses, and for which rules have no result: usher would fail for the pods. Where
+// workloads are refused, it fails for the workload, too; otherwise its author is told.
+func withoutResult(req *admit.Request, mode admit.Mode, failures []*admit.NoResultError) error {
+	if len(failures) == 0 {
+		req.Explain("nothing that is judged here refuses its pods")
+		return nil
+	}
+	var all []error
+	for _, failure := range failures {
+		all = append(all, failure)
+		req.Warnf("its pods could not be judged, and usher would fail for them (HTTP 500): rule %s has no result: %v", failure.Rule, failure.Why)
+	}
+	if req.ModeOf(workloadsName, mode) == admit.Enforce {
+		return fmt.Errorf("the pod: %w", errors.Join(all...))
+	}
+	req.Audit("not-judged."+workloadsName, fmt.Sprintf("rules without a result: %d", len(failures)))
+	return nil
+}
+
+// fill returns the function that sets what the API server does in new pods.
+func (s SuitePods) fill(ranges []*corev1.LimitRange) func(*admit.Pod) error {
+	return func(pod *admit.Pod) error {
+		pod.FillNew(ranges)
+		if s.Fill == nil {
+			return nil
+		}
+		return s.Fill(pod)
+	}
+}
+
+// ofCore returns how the core suite judges workloads by their pods. What templateLabelRules says is not said twice.
+func ofCore(rules LabelRules) SuitePods {
+	return SuitePods{said: func(req *admit.Request, p admit.Problem) bool { return ofTemplate(req, p, rules) }}
 }
 
 // ofTemplate reports whether a problem is one that templateLabelRules judges.
@@ -73,13 +125,13 @@ func sameTemplate(req *admit.Request, kind admit.WorkloadKind) bool {
 }
 
 // judgeWorkload returns what the routes for pods say of the pod that the controller would create.
-func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, ranges []*corev1.LimitRange) (verdict admit.PodVerdict, err error) {
+func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, fill func(*admit.Pod) error) (verdict admit.PodVerdict, err error) {
 	by := req.UserInfo
 	if kind.Controller != "" {
 		by = authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:" + kind.Controller,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}}
 	}
-	verdict, err = req.JudgePod(ctx, kind, by, func(pod *admit.Pod) { pod.FillNew(ranges) })
+	verdict, err = req.JudgePod(ctx, kind, by, fill)
 	for _, warning := range verdict.Warnings {
 		req.Warnf("its pods: %s", warning)
 	}
@@ -94,16 +146,20 @@ func OfWorkload(req *admit.Request) string {
 	return ""
 }
 
-// RefusesWorkloads reports whether a policy may refuse workloads, rather than only warn.
+// RefusesWorkloads reports whether the core suite may refuse workloads under a policy, rather than only warn.
 func RefusesWorkloads(policy *config.Policy) bool {
+	return RefusesByPods(policy) || slices.ContainsFunc(config.SectionOf[LabelRules](policy), func(r LabelRule) bool { return r.Workloads })
+}
+
+// RefusesByPods reports whether WorkloadsByPods may refuse workloads under a policy.
+func RefusesByPods(policy *config.Policy) bool {
 	if section := config.SectionOf[*WorkloadPolicy](policy); section != nil && section.Mode == admit.Enforce {
 		return true
 	}
 	enforces := func(o admit.OverrideSpec) bool {
 		return slices.Contains(o.Steps, workloadsName) && (o.Mode == admit.Enforce || o.EnforcePercent != nil)
 	}
-	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce || slices.ContainsFunc(config.SectionOf[admit.Overrides](policy), enforces) ||
-		slices.ContainsFunc(config.SectionOf[LabelRules](policy), func(r LabelRule) bool { return r.Workloads })
+	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce || slices.ContainsFunc(config.SectionOf[admit.Overrides](policy), enforces)
 }
 
 // NotOfWorkload returns the match condition for what OfWorkload does not exempt.

@@ -42,7 +42,7 @@ const (
 func Gates() []gate.Gate {
 	return []gate.Gate{
 		{Name: GatePodMutatingWebhook, Default: true, Doc: "serve /mutate-pod"},
-		{Name: GatePodValidatingWebhook, Default: true, Doc: "serve /validate-pod and /validate-pod-binding"},
+		{Name: GatePodValidatingWebhook, Default: true, Doc: "serve /validate-pod, /validate-pod-binding and /validate-workload"},
 		{Name: GateReservationMutatingWebhook, Doc: "serve /mutate-reservation"},
 		{Name: GateReservationValidatingWebhook, Doc: "serve /validate-reservation"},
 		{Name: GateProfileValidatingWebhook, Default: true, Doc: "serve /validate-clustercolocationprofile"},

@@ -27,7 +27,7 @@ func Catalogue(rules, config types.NamespacedName) []cluster.Declared {
 	labelRules.Only = cmp.Or(rules, DefaultLabelRules)
 	sloConfig.Only = cmp.Or(config, DefaultSLOConfig)
 	return []cluster.Declared{
-		cluster.Namespaces, PriorityClasses, ColocationProfiles, Reservations, Pods, Nodes, &labelRules, &sloConfig, NodeMetrics,
+		cluster.Namespaces, cluster.LimitRanges, PriorityClasses, ColocationProfiles, Reservations, Pods, Nodes, &labelRules, &sloConfig, NodeMetrics,
 		PodRequests, ElasticQuotas, ElasticQuotaProfiles,
 	}
 }

@@ -42,6 +42,13 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 	}
 }
 
+// Workloads returns the checks of objects with a pod template. prioritize sets the priority that the API server gives a new pod.
+func Workloads(policy *config.Policy, ask admit.Questions, prioritize func(*admit.Pod) error) []admit.Validator[admit.Workload] {
+	return []admit.Validator[admit.Workload]{
+		workloads(policy, ask, prioritize),
+	}
+}
+
 // PodStatuses returns the checks of what a write of a pod's status changes besides the status. quota-meta and
 // quota-selection are listed only where quotas are evaluated.
 func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -66,15 +67,33 @@ func (in Instance) Routes() (served []admit.Route) {
 			served = append(served, r)
 		}
 	}
+	asked := slices.Clone(served)
 	for i := range served {
-		served[i].Chain = served[i].Chain.ForPods(inSuite(served, served[i].Suite))
+		served[i].Chain = served[i].Chain.ForPods(in.podRoutes(asked, served[i].Suite, around))
 	}
 	return served
 }
 
-// inSuite returns the routes of a suite: their steps may ask about pods in the namespaces that the suite is for.
-func inSuite(routes []admit.Route, suite string) []admit.Route {
-	return slices.DeleteFunc(slices.Clone(routes), func(r admit.Route) bool { return r.Suite != suite })
+// podRoutes returns the routes that the steps of a suite may ask about pods in the namespaces that the suite is for.
+func (in Instance) podRoutes(routes []admit.Route, suite string, around admit.OverrideContext) (all admit.PodRoutes) {
+	before := in.Suites.Names()
+	before = before[:max(0, slices.Index(before, suite))]
+	for _, r := range routes {
+		switch {
+		case r.Suite == suite:
+			all.Own = append(all.Own, r)
+		case r.Chain.Mutates() && slices.Contains(before, r.Suite):
+			all.Before = append(all.Before, r)
+		}
+	}
+	all.Called = func(r admit.Route, req *admit.Request) (bool, error) {
+		if r.OptIn == (admit.Label{}) || around.Namespace == nil {
+			return r.OptIn == (admit.Label{}), nil
+		}
+		is, _, err := around.Namespace(req.Namespace)
+		return err == nil && r.OptIn.NamespacesFor().Matches(labels.Set(is.Labels)), err
+	}
+	return all
 }
 
 // Off returns the routes that the gates switch off. An API server may still call them: see admit.Route.Off.

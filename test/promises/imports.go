@@ -66,7 +66,7 @@ var floors = []struct {
 	{"certs", []string{"internal"}},
 	{"server", []string{"handlers", "cluster", "certs", "config", "admit", "internal"}},
 	{"command", []string{"server", "handlers", "cluster", "certs", "config", "admit", "samples", "internal"}},
-	{"colocation", []string{"server/suite", "mutators", "handlers", "cluster", "config", "admit", "internal"}},
+	{"colocation", []string{"server/suite", "validators", "mutators", "handlers", "cluster", "config", "admit", "internal"}},
 	{".", []string{"colocation", "command", "server", "validators", "mutators", "handlers", "cluster", "config", "admit"}},
 }
 

@@ -32,7 +32,10 @@ func (h House) TestStepPromises(t *testing.T) {
 			if below, _ := filepath.Glob(filepath.Join(parent, dir, "*", filepath.Base(file))); len(below) == 1 {
 				file = below[0]
 			}
-			if source, err := os.ReadFile(file); err != nil || !strings.Contains(string(source), `"`+s.Name+`"`) {
+			if _, again := seen[s.Name]; again {
+				file = "" // a step of two suites is in the room of the first
+			}
+			if source, err := os.ReadFile(file); file != "" && (err != nil || !strings.Contains(string(source), `"`+s.Name+`"`)) {
 				t.Errorf("step %s: %s does not hold it: one step, one file, one word", s.Name, file)
 			}
 			if doc, again := seen[s.Name]; !kebab.MatchString(s.Name) || again && doc != s.Doc {

@@ -141,7 +141,11 @@ func (r *ruleRun) fail(rule *Rule, err error) field.ErrorList {
 		return field.ErrorList{field.Forbidden(field.NewPath("object"),
 			fmt.Sprintf("rule %s could not be evaluated, and refuses what it cannot evaluate: %v", rule.Name, err))}
 	}
-	r.failures = append(r.failures, fmt.Errorf("rule %s: %w", rule.Name, err))
+	if isOurs(err) {
+		r.failures = append(r.failures, fmt.Errorf("rule %s: %w", rule.Name, err))
+	} else {
+		r.failures = append(r.failures, &admit.NoResultError{Rule: rule.Name, Why: err})
+	}
 	return nil
 }
 
