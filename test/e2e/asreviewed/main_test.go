@@ -32,8 +32,8 @@ func start(ctx context.Context, c *kubetest.Cluster) error {
 	return err
 }
 
-// serve starts usher anew with a policy, and registers it for what `usher webhooks` prints for that.
-func serve(ctx context.Context, t *testing.T, policy string, round int) {
+// serve starts usher anew with a policy, and registers it for what `usher webhooks` prints for that with the flags.
+func serve(ctx context.Context, t *testing.T, policy string, round int, flags ...string) {
 	t.Helper()
 	unregister(ctx, t)
 	if err := usher.SetPolicy(policy); err != nil {
@@ -49,7 +49,7 @@ func serve(ctx context.Context, t *testing.T, policy string, round int) {
 	if err := usher.Balancer.Wait(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	printed, err := usher.Webhooks(ctx)
+	printed, err := usher.Webhooks(ctx, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

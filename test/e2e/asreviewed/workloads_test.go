@@ -51,7 +51,7 @@ func compareWorkload(ctx context.Context, t *testing.T, policy string, o kubetes
 		t.Fatal(err)
 	}
 	verdict, answer := verdictOf(response)
-	ofItself := verdict == "denied" && !strings.Contains(answer, "validate-workloads.usher.dev")
+	ofItself := verdict == "denied" && !strings.Contains(answer, "validate-workload")
 	if verdict == "invalid" || verdict == "error" || ofItself {
 		return "not compared"
 	}
@@ -64,4 +64,38 @@ func compareWorkload(ctx context.Context, t *testing.T, policy string, o kubetes
 		t.Errorf("the pod is %s: %s\npolicy: %s\nworkload: %s\n%s: %s, warnings %q", of, podAnswer, policy, encode(o), verdict, answer, response.Warnings)
 	}
 	return of
+}
+
+// TestWorkloadsAsTheirPodsOfColocation: the same for checks of the colocation suite, which read what the Priority plug-in sets in pods
+// and not in templates, and labels that the core suite adds in one of the namespaces.
+func TestWorkloadsAsTheirPodsOfColocation(t *testing.T) {
+	ctx := cluster.Within(t, 10*time.Minute)
+	d, seen := draws{kubetest.Random(t)}, map[string]int{}
+	unregister(ctx, t)
+	for class, spec := range map[string]string{"koord-prod": `"value": 9000`, "koord-batch": `"value": 5000, "preemptionPolicy": "Never"`, "usual": `"value": 9500, "globalDefault": true`} {
+		create(ctx, t, "/apis/scheduling.k8s.io/v1/priorityclasses", decode(`{"metadata": {"name": "`+class+`"}, `+spec+`}`))
+	}
+	namespaces := []kubetest.Object{decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated"}}`),
+		decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated-and-core", "labels": {"admission-webhook": "enabled"}}}`)}
+	createNamespaces(ctx, t, namespaces)
+	policy := `{"labelDefaults": [{"labels": [{"key": "koordinator.sh/qosClass", "value": "BE"}]}], "workloads": {"mode": "` + pick(d, "warn", "enforce") + `"}}`
+	serve(ctx, t, policy, 3000, "--suite", "core,colocation")
+	for n := range 24 {
+		spec, labels := d.podSpec("Always"), kubetest.Object{"app": "web"}
+		if class := pick(d, "", "koord-prod", "koord-batch"); class != "" {
+			spec["priorityClassName"] = class
+		}
+		if qos := pick(d, "", "BE", "LSR", "LS"); qos != "" {
+			labels["koordinator.sh/qosClass"] = qos
+		}
+		o := decode(encode(kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": kubetest.Object{"name": fmt.Sprintf("c%d", n), "namespace": pick(d, namespaces...).String("metadata", "name")},
+			"spec":     kubetest.Object{"selector": kubetest.Object{"matchLabels": kubetest.Object{"app": "web"}}, "template": kubetest.Object{"metadata": kubetest.Object{"labels": labels}, "spec": spec}}}))
+		seen[compareWorkload(ctx, t, policy, o)]++
+	}
+	t.Log(seen)
+	unregister(ctx, t)
+	if seen["allowed"] == 0 || seen["denied"] == 0 {
+		t.Errorf("the pods were %v", seen)
+	}
 }

@@ -21,9 +21,9 @@ func (c *Cluster) ApplyDeploy(ctx context.Context, dir string) error {
 }
 
 // Webhooks returns the webhook configurations that usher prints for its current policy; without Options.Services they
-// have the balancer's URL instead of the Service.
-func (u *Usher) Webhooks(ctx context.Context) (string, error) {
-	flags := []string{"webhooks", "--config", u.policyFile, "--service", "usher/usher", "--ca-file", u.CAFile}
+// have the balancer's URL instead of the Service. more are flags of `usher webhooks`, such as --suite.
+func (u *Usher) Webhooks(ctx context.Context, more ...string) (string, error) {
+	flags := append([]string{"webhooks", "--config", u.policyFile, "--service", "usher/usher", "--ca-file", u.CAFile}, more...)
 	if u.cluster.services == nil {
 		flags = append(flags, "--url", u.URL)
 	}
