@@ -43,6 +43,11 @@ func (t *NodeTerm) AppendExpression(r corev1.NodeSelectorRequirement) {
 // SetSchedulerName sets spec.schedulerName.
 func (p *Pod) SetSchedulerName(name string) { p.root.At("spec", "schedulerName").SetText(name) }
 
+// ResourceClaims returns spec.resourceClaims.
+func (p *Pod) ResourceClaims() []corev1.PodResourceClaim {
+	return document.As[[]corev1.PodResourceClaim](p.root.At("spec", "resourceClaims"))
+}
+
 // PriorityPath is the field path of spec.priority.
 var PriorityPath = field.NewPath("spec", "priority")
 

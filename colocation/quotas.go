@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
@@ -62,6 +63,7 @@ func counting(gates gate.Set) quota.Counting {
 	return quota.Counting{
 		IgnoreOverhead: gates.On(api.GateElasticQuotaIgnorePodOverhead),
 		Allocated:      gates.On(api.GateQuotaByAllocatedResources),
+		Devices:        gates.On(api.GateQuotaByDeviceClasses),
 		Replace:        gates.On(api.GateElasticQuotaEvaluationTransformPod) && gates.On(api.GateReplaceResourcesTransformer),
 	}
 }
@@ -179,6 +181,13 @@ func (q questions) storedTree(ctx context.Context, awaited string) (*quota.Tree,
 // boundTree returns the stored quotas; it waits up to maxAwait for a quota named awaited.
 func (q questions) boundTree(ctx context.Context, awaited string) (*quota.Tree, error) {
 	return q.quotas.await(ctx, awaited, q.QuotaTree)
+}
+
+// awaitedTemplate returns the spec of the claims of a template; it waits up to maxAwait for a template that may just have been created.
+func (q questions) awaitedTemplate(ctx context.Context, namespace, name string) (*resourcev1.ResourceClaimSpec, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxAwait)
+	defer cancel()
+	return q.ClaimTemplate(ctx, q.quotas.watched, namespace, name)
 }
 
 // hasNamespace reports whether there is a namespace with a name.

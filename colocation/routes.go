@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/mutators"
+	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/validators"
@@ -109,7 +110,7 @@ func profiles(on ...admissionv1.Operation) []admit.Match {
 func statusReads(gates gate.Set) []string {
 	reads := []string{"metadata.labels"}
 	quotas, counting := gates.On(api.GateEnableQuotaAdmission), counting(gates)
-	if gates.On(api.GateBindingAdmissionWebhook) || quotas && counting.Replace {
+	if gates.On(api.GateBindingAdmissionWebhook) || quotas && counting.Replace || counting.Devices {
 		reads = append(reads, "metadata.annotations")
 	}
 	if quotas {
@@ -136,6 +137,9 @@ func bindingConditions(gates gate.Set) []registration.MatchCondition {
 	name, has := "quota-label", hasKey("labels", api.LabelQuotaName)
 	if counting(gates).Replace {
 		name, has = "quota-label-or-renaming", has+" || "+hasKey("annotations", api.AnnotationReplaceResources)
+	}
+	if counting(gates).Devices {
+		name, has = name+"-or-devices", has+" || "+hasKey("annotations", api.AnnotationDeviceClaims)
 	}
 	return []registration.MatchCondition{{Name: name, Expression: has}}
 }
@@ -186,7 +190,7 @@ func (d deps) mutatePods(ask questions) admit.Chain {
 	questions.Trees = mutators.TreeQuestions{
 		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: d.gates.On(api.GateDisableDefaultQuota),
 	}
-	return admit.Mutate(admit.AsPod, mutators.ColocatedPods(questions, d.gates.On(api.GateColocationProfileSkipMutatingResources)))
+	return admit.Mutate(admit.AsPod, mutators.ColocatedPods(questions, d.gates.On(api.GateColocationProfileSkipMutatingResources), d.devices(ask)))
 }
 
 func (d deps) validatePods(ask questions) admit.Chain {
@@ -211,8 +215,13 @@ func (d deps) podQuestions(ask questions) validators.PodQuestions {
 		},
 		Selection: validators.QuotaSelection{Policy: d.quotaPolicy(), Tree: ask.boundTree, Core: ask.Reader.Questions()},
 		Binding:   config.SectionOf[*sections.Binding](d.policy),
-		Admission: d.quotaAdmission(),
+		Admission: d.quotaAdmission(), Devices: d.devices(ask),
 	}
+}
+
+// devices returns how the devices count that pods claim.
+func (d deps) devices(ask questions) quota.Devices {
+	return quota.Devices{Classes: config.SectionOf[*sections.Quotas](d.policy).DeviceClasses(), Templates: ask.awaitedTemplate}
 }
 
 // quotaPolicy returns the policy on the ownership of quotas.
@@ -235,7 +244,7 @@ func (d deps) quotaAdmission() validators.QuotaAdmission {
 }
 
 func (d deps) validateBindings(ask questions) admit.Chain {
-	return admit.Validate(views.AsBinding, validators.Bindings(d.policy, ask.Pod, counting(d.gates).Replace))
+	return admit.Validate(views.AsBinding, validators.Bindings(d.policy, ask.Pod, counting(d.gates)))
 }
 
 func (d deps) mutateQuotas(ask questions) admit.Chain {

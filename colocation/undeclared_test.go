@@ -7,6 +7,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/handlers"
@@ -24,7 +25,7 @@ func TestUndeclaredNeed(t *testing.T) {
 	with := func(needs ...string) admit.Route {
 		r := binding
 		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, options: wing.options}.chain(func(ask questions) admit.Chain {
-			declared, undeclared := validators.Bindings(w.Policy, ask.Pod, true), validators.Bindings(w.Policy, ask.Pod, true)
+			declared, undeclared := validators.Bindings(w.Policy, ask.Pod, quota.Counting{Replace: true}), validators.Bindings(w.Policy, ask.Pod, quota.Counting{Replace: true})
 			for i := range undeclared {
 				undeclared[i].Needs = needs
 			}

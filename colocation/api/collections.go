@@ -9,4 +9,5 @@ const (
 	CollectionLabelRules      = "enhancedrules" // the ConfigMap of the enhanced pod validator
 	CollectionSLOConfig       = "sloconfig"     // the ConfigMap of the SLO configuration
 	CollectionPodRequests     = "podrequests"   // what quotas and nodes count of pods
+	CollectionClaimTemplates  = "resourceclaimtemplates"
 )

@@ -33,6 +33,7 @@ const (
 	GateEnableQuotaAdmissionOnUpdate            gate.Name = "EnableQuotaAdmissionOnUpdate"
 	GateElasticQuotaIgnorePodOverhead           gate.Name = "ElasticQuotaIgnorePodOverhead"
 	GateQuotaByAllocatedResources               gate.Name = "QuotaByAllocatedResources"
+	GateQuotaByDeviceClasses                    gate.Name = "QuotaByDeviceClasses"
 	GateElasticQuotaEvaluationTransformPod      gate.Name = "ElasticQuotaEvaluationTransformPod"
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
@@ -70,6 +71,7 @@ func Gates() []gate.Gate {
 		{Name: GateElasticQuotaIgnorePodOverhead, Doc: "count pods without their overhead"},
 		{Name: GateQuotaByAllocatedResources, Default: true,
 			Doc: "count what the node of a pod holds while a resize is not carried out, not only the spec"},
+		{Name: GateQuotaByDeviceClasses, Doc: "count the devices that pods claim by DRA, as the policy maps their classes to resources"},
 		{Name: GateElasticQuotaEvaluationTransformPod, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the next"},
 		{Name: GateReplaceResourcesTransformer, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
 	}

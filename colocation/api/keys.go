@@ -28,6 +28,9 @@ const (
 	AnnotationExtendedResourceSpec = "node.koordinator.sh/extended-resource-spec"
 	// AnnotationReplaceResources renames resources while a quota is evaluated: "from:to,from2:to2,erase:".
 	AnnotationReplaceResources = "pod.koordinator.sh/replace-resources"
+	// AnnotationDeviceClaims is the JSON text of a ResourceList: the devices that a pod claims, as they count for quotas. usher
+	// sets it when the pod is created; it never changes.
+	AnnotationDeviceClaims = "usher.dev/device-claims"
 	// AnnotationReservePod marks the pod by which the scheduler represents a reservation; real pods must not have it.
 	AnnotationReservePod = "scheduling.koordinator.sh/reserve-pod"
 	// AnnotationResourceSpec requests a CPU binding, see ResourceSpec.

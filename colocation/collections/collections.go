@@ -28,7 +28,7 @@ func Catalogue(rules, config types.NamespacedName) []cluster.Declared {
 	sloConfig.Only = cmp.Or(config, DefaultSLOConfig)
 	return []cluster.Declared{
 		cluster.Namespaces, cluster.LimitRanges, PriorityClasses, ColocationProfiles, Reservations, Pods, Nodes, &labelRules, &sloConfig, NodeMetrics,
-		PodRequests, ElasticQuotas, ElasticQuotaProfiles,
+		PodRequests, ElasticQuotas, ElasticQuotaProfiles, ClaimTemplates,
 	}
 }
 

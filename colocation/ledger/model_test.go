@@ -134,6 +134,9 @@ func (w *world) growQuotas(name, parent string, depth int) {
 	if c.chance(0.5) {
 		q.Max[corev1.ResourceMemory] = *resource.NewQuantity(most<<30, resource.BinarySI)
 	}
+	if c.chance(0.5) {
+		q.Max["whole-gpus"] = *resource.NewQuantity(1+most/3, resource.DecimalSI)
+	}
 	if c.chance(0.2) {
 		q.Admission = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity((most+2)<<30, resource.BinarySI)}
 	}
@@ -227,6 +230,9 @@ func (w *world) newPod() *quota.Pod {
 	}
 	if w.c.chance(0.2) {
 		p.Label, p.Labelled = w.anyLeaf(), true
+	}
+	if w.c.chance(0.3) {
+		p.Devices = corev1.ResourceList{"whole-gpus": *resource.NewQuantity(int64(1+w.c.n(2)), resource.DecimalSI)}
 	}
 	return p
 }

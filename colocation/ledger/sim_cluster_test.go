@@ -321,7 +321,7 @@ func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (
 func (c *cluster) fits(pod *quota.Pod) bool {
 	for _, q := range c.pathOf(pod) {
 		used := c.used(q.Name)
-		for name, want := range pod.Requests {
+		for name, want := range counting.Asked(pod) {
 			if limit, _, ok := q.Limit(name); ok && want.Sign() > 0 {
 				want = want.DeepCopy()
 				want.Add(used[name])

@@ -11,7 +11,7 @@ import (
 )
 
 // counting says what pods are charged for, by the replicas and the model.
-var counting = quota.Counting{Allocated: true}
+var counting = quota.Counting{Allocated: true, Devices: true}
 
 // nodeState is the last report of the node of a pod. It holds the pod's requests at that very moment: nobody knows of a
 // change that a node has taken up and not reported yet.

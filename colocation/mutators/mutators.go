@@ -20,13 +20,14 @@ func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mut
 }
 
 // ColocatedPods returns the steps on pods that are created. Profiles come first: they determine the batch resources
-// that the next step repeats in an annotation, their labels may name a quota, and their patch may add GPUs.
-func ColocatedPods(ask ProfileQuestions, skipResources bool) []admit.Mutator[admit.Pod] {
+// that the next step repeats in an annotation, their labels may name a quota, and their patch may add GPUs and claims.
+func ColocatedPods(ask ProfileQuestions, skipResources bool, devices quota.Devices) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		colocationProfile(ask, skipResources),
 		extendedResourceSpec(),
 		multiQuotaTree(ask.Trees),
 		deviceResourceSpec(),
+		deviceClaims(devices),
 	}
 }
 

@@ -18,9 +18,7 @@ type Pod struct {
 	Namespace, Name string
 	UID             types.UID
 	Node            string // empty until it is bound
-	// Label is the value of api.LabelQuotaName; Labelled reports whether the label is set.
-	Label    string
-	Labelled bool
+	Label           string // the value of api.LabelQuotaName
 	// Requests is the request of the pod as the scheduler computes it, including Overhead.
 	Requests, Overhead corev1.ResourceList
 	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
@@ -28,6 +26,10 @@ type Pod struct {
 	Replaced, ReplacedOverhead corev1.ResourceList
 	// Held holds the amounts that the node of the pod keeps for it; nil if they equal the requests, as for nearly all pods.
 	Held *Held
+	// Devices are the devices that the pod claims, by the annotation api.AnnotationDeviceClaims; nil without it.
+	Devices corev1.ResourceList
+	// Labelled reports that the label of Label is set. It is here because the size of a pod counts: there are many.
+	Labelled bool
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
 	// Unreported reports that the pod has a node, which has not reported yet what it has allocated for each container, or
@@ -53,6 +55,7 @@ type Counting struct {
 	IgnoreOverhead bool // gate ElasticQuotaIgnorePodOverhead
 	Allocated      bool // gate QuotaByAllocatedResources
 	Replace        bool // gates ElasticQuotaEvaluationTransformPod and ReplaceResourcesTransformer
+	Devices        bool // gate QuotaByDeviceClasses
 }
 
 // Charge returns what a pod counts for: nothing once it has ended.
@@ -70,7 +73,7 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	if p.Held.Unsettled {
 		list = quantity.Larger(list, asked)
 	}
-	return c.withoutOverhead(p, list)
+	return c.withDevices(p, c.withoutOverhead(p, list))
 }
 
 // Asked returns what a pod would count for by its spec alone.
@@ -79,9 +82,26 @@ func (c Counting) Asked(p *Pod) corev1.ResourceList {
 	case p.Ended:
 		return nil
 	case c.replaces(p):
-		return c.withoutOverhead(p, p.Replaced)
+		return c.withDevices(p, c.withoutOverhead(p, p.Replaced))
 	}
-	return c.withoutOverhead(p, p.Requests)
+	return c.withDevices(p, c.withoutOverhead(p, p.Requests))
+}
+
+// withDevices returns the list with the devices that the pod claims, if they count.
+func (c Counting) withDevices(p *Pod, list corev1.ResourceList) corev1.ResourceList {
+	if !c.Devices || len(p.Devices) == 0 {
+		return list
+	}
+	more := list.DeepCopy()
+	if more == nil {
+		more = corev1.ResourceList{}
+	}
+	for name, amount := range p.Devices {
+		sum := more[name]
+		sum.Add(amount)
+		more[name] = sum
+	}
+	return more
 }
 
 // replaces reports whether a pod counts as its annotation says.

@@ -21,6 +21,7 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 		return p
 	}
 	p.Requests, p.Overhead = api.PodRequest(spec), spec.Overhead
+	p.Devices = devicesOf(meta.Annotations[api.AnnotationDeviceClaims])
 	held := Held{Requests: api.HeldRequest(spec, status)}
 	if text := meta.Annotations[api.AnnotationReplaceResources]; text != "" {
 		replaced := replace(spec, text)

@@ -3,6 +3,7 @@ package sections
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,9 +14,10 @@ import (
 
 // Quotas is the policy on whose elastic quotas are whose. What is left out is allowed to every user, as in Koordinator.
 type Quotas struct {
-	Selection      []QuotaSelection     `json:"selection,omitempty" doc:"which quotas pods may name by their label, besides those in their namespace and the quota that they would belong to without it" default:"all quotas"`
-	Reserved       ReservedQuotas       `json:"reserved" doc:"how pods may get into the reserved quotas, which limit nothing"`
-	Administrators *QuotaAdministrators `json:"administrators,omitempty" doc:"the only users who may shape the tree beyond the quotas of their own namespace" default:"every user"`
+	Selection           []QuotaSelection     `json:"selection,omitempty" doc:"which quotas pods may name by their label, besides those in their namespace and the quota that they would belong to without it" default:"all quotas"`
+	Reserved            ReservedQuotas       `json:"reserved" doc:"how pods may get into the reserved quotas, which limit nothing"`
+	DeviceClassMappings []DeviceClassMapping `json:"deviceClassMappings,omitempty" doc:"as which resources the devices count that pods claim by DRA, with the gate QuotaByDeviceClasses; devices of other classes do not count" default:"none"`
+	Administrators      *QuotaAdministrators `json:"administrators,omitempty" doc:"the only users who may shape the tree beyond the quotas of their own namespace" default:"every user"`
 }
 
 // QuotaSelection lets the pods of some namespaces name some quotas.
@@ -34,6 +36,12 @@ type ReservedQuotas struct {
 	Label   *bool `json:"label,omitempty" doc:"whether the label of a pod may name one" default:"true"`
 	Default *bool `json:"default,omitempty" doc:"whether a pod may be in one because no other quota is found for it" default:"true"`
 	Move    *bool `json:"move,omitempty" doc:"whether an update may take a pod to one from a quota that has limits" default:"true"`
+}
+
+// DeviceClassMapping names the resource as which quotas count the devices of some classes, as in Kueue.
+type DeviceClassMapping struct {
+	Name             corev1.ResourceName `json:"name" doc:"name of the resource in spec.max of quotas" schema:"required,is=not-empty"`
+	DeviceClassNames []string            `json:"deviceClassNames" doc:"names of DeviceClasses; each may be in one mapping" schema:"required,is=object-name"`
 }
 
 // QuotaAdministrators are the users who may shape the tree of quotas.
@@ -59,7 +67,47 @@ func (q *Quotas) check(at *field.Path) (problems field.ErrorList) {
 		}
 		seen[entry.Name] = true
 	}
+	problems = append(problems, checkMappings(q.DeviceClassMappings, at.Child("deviceClassMappings"))...)
 	return append(problems, q.Administrators.check(at.Child("administrators"))...)
+}
+
+func checkMappings(mappings []DeviceClassMapping, at *field.Path) (problems field.ErrorList) {
+	names, classes := map[corev1.ResourceName]bool{}, map[string]bool{}
+	for i, m := range mappings {
+		at := at.Index(i)
+		for _, why := range validation.IsQualifiedName(string(m.Name)) {
+			problems = append(problems, field.Invalid(at.Child("name"), m.Name, why))
+		}
+		if names[m.Name] {
+			problems = append(problems, field.Duplicate(at.Child("name"), m.Name))
+		}
+		names[m.Name] = true
+		if len(m.DeviceClassNames) == 0 {
+			problems = append(problems, field.Required(at.Child("deviceClassNames"), "the classes whose devices count as this resource"))
+		}
+		problems = append(problems, checkEach(m.DeviceClassNames, at.Child("deviceClassNames"), validation.IsDNS1123Subdomain)...)
+		for j, class := range m.DeviceClassNames {
+			if classes[class] {
+				problems = append(problems, field.Duplicate(at.Child("deviceClassNames").Index(j), class))
+			}
+			classes[class] = true
+		}
+	}
+	return problems
+}
+
+// DeviceClasses returns the resources as which devices count, by device class. A nil section counts none.
+func (q *Quotas) DeviceClasses() map[string]corev1.ResourceName {
+	classes := map[string]corev1.ResourceName{}
+	if q == nil {
+		return classes
+	}
+	for _, m := range q.DeviceClassMappings {
+		for _, class := range m.DeviceClassNames {
+			classes[class] = m.Name
+		}
+	}
+	return classes
 }
 
 func (s *QuotaSelection) check(at *field.Path) (problems field.ErrorList) {

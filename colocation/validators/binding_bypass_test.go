@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 )
@@ -56,6 +57,7 @@ func TestBindingBypass(t *testing.T) {
 // A Binding cannot set a quota label on its pod, not even an empty one, nor rename its resources where that counts.
 func TestBindingLabels(t *testing.T) {
 	const label, annotation = "quota.scheduling.koordinator.sh/name", "pod.koordinator.sh/replace-resources"
+	const devices = "usher.dev/device-claims"
 	const noLabel = "metadata.labels[" + label + "]: Forbidden: the API server would copy it to the pod"
 	const noAnnotation = "metadata.annotations[" + annotation + "]: Forbidden: the API server would copy it to the pod"
 	for _, c := range []struct {
@@ -71,10 +73,12 @@ func TestBindingLabels(t *testing.T) {
 		{`{"name":"web-1","annotations":{"` + annotation + `":"cpu:"}}`, true, []string{noAnnotation}},
 		{`{"name":"web-1","annotations":{"` + annotation + `":""}}`, true, []string{noAnnotation}},
 		{`{"name":"web-1","annotations":{"` + annotation + `":"cpu:"}}`, false, nil},
+		{`{"name":"web-1","annotations":{"` + devices + `":"{}"}}`, true, []string{"metadata.annotations[" + devices + "]: Forbidden"}},
+		{`{"name":"web-1","annotations":{"` + devices + `":"{}"}}`, false, nil},
 		{`{"name":"web-1","labels":{"` + label + `":"a"},"annotations":{"` + annotation + `":"cpu:"}}`, true, []string{noLabel, noAnnotation}},
 	} {
 		req := requestFor(t, "default", `{"metadata":`+c.meta+`,"target":{"name":"node-7"}}`, "")
-		problems, err := bindingLabels(c.renames).Run(t.Context(), req, views.AsBinding(req.Object))
+		problems, err := bindingLabels(quota.Counting{Replace: c.renames, Devices: c.renames}).Run(t.Context(), req, views.AsBinding(req.Object))
 		wantProblems(t, c.meta, problems, err, c.wants...)
 	}
 }

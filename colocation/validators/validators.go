@@ -7,6 +7,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
+	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/config"
@@ -22,6 +23,7 @@ type PodQuestions struct {
 	Selection    QuotaSelection    // which quotas pods may choose
 	Binding      *sections.Binding // the users that may bind pods to nodes; nil: all users
 	Admission    QuotaAdmission    // whether the pod fits into its quota
+	Devices      quota.Devices     // what the devices that the pod claims count for there
 }
 
 // ColocatedPods returns the checks of pods that are created or updated, in the reference's order. Only evaluate-quota,
@@ -38,6 +40,7 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 		reservationFit(ask.Reservations, ask.Nodes),
 		nodeName(ask.Binding),
 		bindingBypass(ask.Binding),
+		deviceClaimsKept(ask.Devices),
 		evaluateQuota(ask.Admission),
 	}
 }
@@ -58,16 +61,17 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 		membership,
 		selection,
 		bindingBypass(ask.Binding),
+		deviceClaimsKept(ask.Devices),
 		evaluateQuota(ask.Admission),
 	}
 }
 
-// Bindings returns the checks of Bindings: the user, and the metadata that they change. renames reports whether the
-// annotation replace-resources counts for quotas.
-func Bindings(policy *config.Policy, pods PodMeta, renames bool) []admit.Validator[views.Binding] {
+// Bindings returns the checks of Bindings: the user, and the metadata that they change. counting says which annotations count for
+// quotas.
+func Bindings(policy *config.Policy, pods PodMeta, counting quota.Counting) []admit.Validator[views.Binding] {
 	return []admit.Validator[views.Binding]{
 		binding(config.SectionOf[*sections.Binding](policy), pods),
-		bindingLabels(renames),
+		bindingLabels(counting),
 	}
 }
 

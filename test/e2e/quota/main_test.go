@@ -79,7 +79,7 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 
 // giveRights grants usher only the rights that `usher webhooks --rbac` prints.
 func giveRights(ctx context.Context, u *kubetest.Usher) error {
-	role, err := u.Run(ctx, "webhooks", "--rbac", "--feature-gates="+gates)
+	role, err := u.Run(ctx, "webhooks", "--rbac", "--feature-gates="+gates+",QuotaByDeviceClasses=true") // of TestDeviceClaims
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,40 @@
+package mutators
+
+import (
+	"context"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/sections"
+)
+
+// deviceClaims writes down what the devices count for that a new pod claims. The annotation decides as long as the pod exists: its
+// templates may be deleted, and made anew with other devices.
+func deviceClaims(devices quota.Devices) admit.Mutator[admit.Pod] {
+	return admit.Mutator[admit.Pod]{
+		Name:    "device-claims",
+		Doc:     "writes into an annotation how many devices a pod claims by DRA, for its quota; whatever the user wrote there is overwritten",
+		Gate:    api.GateQuotaByDeviceClasses,
+		Needs:   []string{api.CollectionClaimTemplates},
+		Section: sections.QuotasSection,
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) error {
+			claimed, err := devices.Count(ctx, req.Namespace, pod.ResourceClaims())
+			if err != nil {
+				return err
+			}
+			for _, class := range claimed.Unmapped {
+				req.Warnf("devices of class %.80s count for no quota: quotas.deviceClassMappings of usher's policy does not name it", class)
+			}
+			if text := claimed.Text(); text != "" {
+				pod.SetAnnotation(api.AnnotationDeviceClaims, text)
+				return nil
+			}
+			req.Explain("the pod claims no devices that count for quotas")
+			if _, has := pod.Annotation(api.AnnotationDeviceClaims); has {
+				pod.RemoveAnnotation(api.AnnotationDeviceClaims)
+			}
+			return nil
+		},
+	}
+}

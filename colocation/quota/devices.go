@@ -1,0 +1,156 @@
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+)
+
+// ClaimTemplates returns the spec of the claims that a ResourceClaimTemplate makes. An error is never the user's fault.
+type ClaimTemplates func(ctx context.Context, namespace, name string) (spec *resourcev1.ResourceClaimSpec, known bool, err error)
+
+// Devices counts the devices that pods claim.
+type Devices struct {
+	// Classes are the resources as which quotas count devices, by device class.
+	Classes   map[string]corev1.ResourceName
+	Templates ClaimTemplates
+}
+
+// ClaimedDevices are the devices that a pod claims.
+type ClaimedDevices struct {
+	Counted corev1.ResourceList
+	// Unmapped are device classes whose devices count for no quota, because no mapping names them.
+	Unmapped []string
+}
+
+// Text returns the value of api.AnnotationDeviceClaims; "" if nothing counts.
+func (c ClaimedDevices) Text() string {
+	if len(c.Counted) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(c.Counted) // a map of quantities has a text
+	return string(text)
+}
+
+// maxDeviceNames bounds the resources that an annotation may name.
+const maxDeviceNames = 100
+
+// devicesOf reads the annotation api.AnnotationDeviceClaims. What usher did not write counts nothing.
+func devicesOf(text string) corev1.ResourceList {
+	if text == "" {
+		return nil
+	}
+	list, err := api.ParseJSONText[api.ResourceList](text)
+	if err != nil || len(list) > maxDeviceNames {
+		return nil
+	}
+	for _, amount := range list {
+		if amount.Sign() < 0 {
+			return nil
+		}
+	}
+	return corev1.ResourceList(list)
+}
+
+// Count returns the devices that the claims of a pod in a namespace ask for. A *field.Error says what of the pod cannot be counted:
+// it is refused rather than left uncounted. Any other error is ours.
+func (d Devices) Count(ctx context.Context, namespace string, claims []corev1.PodResourceClaim) (claimed ClaimedDevices, err error) {
+	if len(d.Classes) == 0 {
+		return claimed, nil
+	}
+	for i, claim := range claims {
+		at := field.NewPath("spec", "resourceClaims").Index(i)
+		if claim.ResourceClaimName != nil {
+			return claimed, field.Forbidden(at.Child("resourceClaimName"), fmt.Sprintf("ResourceClaim %s may be shared by several pods, and its "+
+				"devices cannot be counted for one of them; name a ResourceClaimTemplate", short(*claim.ResourceClaimName)))
+		}
+		if claim.ResourceClaimTemplateName == nil {
+			continue // the API server refuses it
+		}
+		at, name := at.Child("resourceClaimTemplateName"), *claim.ResourceClaimTemplateName
+		spec, known, err := d.Templates(ctx, namespace, name)
+		switch {
+		case err != nil:
+			return claimed, fmt.Errorf("ResourceClaimTemplate %s/%s: %w", namespace, short(name), err)
+		case !known:
+			return claimed, field.Invalid(at, short(name), fmt.Sprintf("namespace %s has no such ResourceClaimTemplate yet, so that the devices "+
+				"of the pod cannot be counted; create it first, then create the pod again", namespace))
+		}
+		if why := d.add(&claimed, spec.Devices.Requests); why != "" {
+			return claimed, field.Invalid(at, short(name), why)
+		}
+	}
+	return claimed, nil
+}
+
+// add counts the requests of a claim. It returns why they cannot be counted.
+func (d Devices) add(claimed *ClaimedDevices, requests []resourcev1.DeviceRequest) (why string) {
+	for _, r := range requests {
+		switch {
+		case r.Exactly != nil:
+			why = d.addExactly(claimed, r.Name, r.Exactly)
+		case len(r.FirstAvailable) > 0:
+			why = d.addFirst(claimed, r.Name, r.FirstAvailable)
+		default:
+			why = fmt.Sprintf("its request %s is of a kind that cannot be counted; write exactly", short(r.Name))
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// addExactly counts a request for devices of one class.
+func (d Devices) addExactly(claimed *ClaimedDevices, name string, r *resourcev1.ExactDeviceRequest) (why string) {
+	resourceName, mapped := d.Classes[r.DeviceClassName]
+	switch {
+	case r.AdminAccess != nil && *r.AdminAccess:
+		return "" // it takes no device from others
+	case !mapped:
+		claimed.unmapped(r.DeviceClassName)
+		return ""
+	case r.AllocationMode != "" && r.AllocationMode != resourcev1.DeviceAllocationModeExactCount:
+		return fmt.Sprintf("its request %s has allocationMode %s, whose devices cannot be counted before they are allocated; "+
+			"use ExactCount with a count", short(name), short(string(r.AllocationMode)))
+	}
+	if claimed.Counted == nil {
+		claimed.Counted = corev1.ResourceList{}
+	}
+	sum := claimed.Counted[resourceName]
+	sum.Add(*resource.NewQuantity(max(r.Count, 1), resource.DecimalSI))
+	claimed.Counted[resourceName] = sum
+	return ""
+}
+
+// addFirst is for a request with alternatives, which the scheduler chooses from after the pod was admitted.
+func (d Devices) addFirst(claimed *ClaimedDevices, name string, alternatives []resourcev1.DeviceSubRequest) (why string) {
+	for _, r := range alternatives {
+		if _, mapped := d.Classes[r.DeviceClassName]; mapped {
+			return fmt.Sprintf("its request %s has firstAvailable with device class %s, whose devices cannot be counted before they are "+
+				"allocated; use exactly", short(name), short(r.DeviceClassName))
+		}
+	}
+	for _, r := range alternatives {
+		claimed.unmapped(r.DeviceClassName)
+	}
+	return ""
+}
+
+func (c *ClaimedDevices) unmapped(class string) {
+	if !slices.Contains(c.Unmapped, class) {
+		c.Unmapped = append(c.Unmapped, class)
+	}
+}
+
+// short shortens a name for a message.
+func short(name string) string { return admit.Shorten(name, 80) }
