@@ -15,14 +15,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/internal/metric"
+	"usher.dev/usher/test/clustertest"
 )
 
 // desk is an API server with the status of quotas, and what replicas find to write.
@@ -237,4 +243,34 @@ usher_quota_status_writes_total{result="written"} %d
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStatusOnServer: a writer writes what the ledger counts, by the subresource alone; with a broken watch it writes nothing.
+func TestStatusOnServer(t *testing.T) {
+	f := clustertest.New(t)
+	kind := clustertest.Kind{GroupVersionKind: api.ElasticQuotaKind, Resource: api.ElasticQuotaResource.Resource}
+	f.Apply(kind, "org/a", `{"metadata":{"annotations":{"quota.scheduling.koordinator.sh/namespaces":"[\"a\"]"}},"spec":{"max":{"cpu":"4"}}}`)
+	f.Apply(clustertest.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods"}, "a/p",
+		`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}`)
+	f.Set(func() { f.StatusOf[kind.Resource] = true })
+	q := newQuotas(options{}, "api", gate.Set{}, true, logrus.New())
+	c, err := cluster.API(&rest.Config{Host: f.URL}, cluster.Options{Catalogue: collections.Catalogue(types.NamespacedName{}, types.NamespacedName{}),
+		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests}, Follow: collections.Follow(q.ledger), Backoff: clustertest.Backoff()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.cluster.Store(c)
+	q.status.round(t.Context()) // nothing is known yet
+	go c.Run(t.Context())
+	clustertest.Eventually(t, "the quota is known", func() bool { all, err := q.standings(); return err == nil && len(all) == 1 })
+	q.status.round(t.Context())
+	f.Set(func() {
+		if n := len(f.Single); n != 2 || f.Single[0].Method != "GET" || !strings.HasSuffix(f.Single[1].URI, "/org/elasticquotas/a/status?fieldManager=usher") ||
+			!strings.HasSuffix(f.Single[1].Body, `"status":{"binds":{"cpu":"a"},"limit":{"cpu":"4"},"reserved":{},"used":{"cpu":"1"}}}`) {
+			t.Errorf("%+v", f.Single)
+		}
+		f.Refuse["pods"] = http.StatusForbidden
+	})
+	f.CloseClientConnections()
+	clustertest.Eventually(t, "the watch of pods is broken", func() bool { _, err := q.standings(); return errors.Is(err, admit.ErrNotReady) })
 }

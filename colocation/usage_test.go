@@ -32,6 +32,7 @@ var tenants = map[string][]string{
 		`{"metadata":{"name":"extra","namespace":"team-a","labels":{"quota.scheduling.koordinator.sh/parent":"org"}},"spec":{"max":{"cpu":"8"}},
 		"status":{"used":{"cpu":"6"},"limit":{"cpu":"8"},"binds":{"cpu":"extra","memory":"org"}}}`,
 		`{"metadata":{"name":"scheduled","namespace":"team-a"},"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"3"}}}`,
+		`{"metadata":{"name":"fresh","namespace":"team-a","labels":{"quota.scheduling.koordinator.sh/parent":"org"}},"spec":{"max":{"cpu":"8"}}}`,
 		`{"metadata":{"name":"new","namespace":"team-a"},"spec":{"max":{"cpu":"8"}}}`},
 }
 
@@ -179,6 +180,8 @@ func TestUsageTakes(t *testing.T) {
 		{"no quota", all, []suite.PlannedPods{pods("free", "", "cpu=1", 1)}, "1  yes: cpu 1 yes"},
 		{"not counted", all, []suite.PlannedPods{{Of: "DaemonSet d", Unknown: "a pod on each node"}}, "0  not known:"},
 		{"not written", own, []suite.PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, of which is not known what is used"},
+		{"not written, nor limited by what may be read", own, []suite.PlannedPods{pods("", "fresh", "memory=1Gi", 1)},
+			"1 fresh not known: memory 1Gi not known org, which this user may not read"},
 		{"very many", all, []suite.PlannedPods{pods("", "", "cpu=1", 2147483647)}, "2147483647 team-a no: cpu 2147483647 no team-a (spec.max)"},
 	} {
 		var got []string

@@ -26,8 +26,8 @@ type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 // that the API server fills in from limits and LimitRanges. Objects of Kubernetes without pods are left out; of other kinds it
 // is not known.
 func Plan(documents []review.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
-	isWorkload := func(*unstructured.Unstructured) bool { return false }
-	for _, d := range review.WithPods(documents, nil, review.Options{}, isWorkload) {
+	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
+	for _, d := range review.WithPods(documents, nil, review.Options{}, noRoute) {
 		if d.Err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, d.Err)
 		}
