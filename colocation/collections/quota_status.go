@@ -78,7 +78,7 @@ func writesQuotaStatus(m metav1.ManagedFieldsEntry) bool {
 		} `json:"f:metadata"`
 		Status map[string]any `json:"f:status"`
 	}
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
 	_, used := fields.Status["f:used"]

@@ -93,7 +93,7 @@ func TestQuotaStatusWriters(t *testing.T) {
 		{`{"f:status":{"f:conditions":{}}}`, false},
 		{`[]`, false},
 	} {
-		m := metav1.ManagedFieldsEntry{Manager: "koord-scheduler", FieldsV1: &metav1.FieldsV1{Raw: []byte(c.fields)}, Time: &metav1.Time{Time: time.Now()}}
+		m := metav1.ManagedFieldsEntry{Manager: "koord-scheduler", FieldsV1: metav1.NewFieldsV1(c.fields), Time: &metav1.Time{Time: time.Now()}}
 		if got := writesQuotaStatus(m); got != c.writes {
 			t.Errorf("%s: %v", c.fields, got)
 		}
