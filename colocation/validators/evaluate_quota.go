@@ -78,7 +78,7 @@ func (q QuotaAdmission) step(
 		default:
 			req.Explain("the pod fits into quota %s (via %s) and those above it", b.Name, b.Via)
 		}
-		return withCommand(refusals(verdict), req.Namespace), nil
+		return withCommand(refusals(verdict), verdict.Binding, req.Namespace), nil
 	}
 }
 
@@ -159,8 +159,12 @@ func countedPod(req *admit.Request, pod *admit.Pod, allocated corev1.PodStatus) 
 // maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
 const maxRefusals = 10
 
-// withCommand returns refusals, the last of which names the command that shows what is left.
-func withCommand(problems field.ErrorList, namespace string) field.ErrorList {
+// withCommand returns refusals, the last of which names the command that shows what is left: where pods of the namespace count, or
+// where the quota is that the pod names.
+func withCommand(problems field.ErrorList, b quota.Binding, namespace string) field.ErrorList {
+	if b.Via == "label" && b.Quota != nil {
+		namespace = b.Quota.Namespace
+	}
 	if n := len(problems); n > 0 {
 		problems[n-1].Detail += fmt.Sprintf("; `usher quota -n %s` shows what is left", namespace)
 	}

@@ -127,7 +127,11 @@ func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
 	}
 	shown := texts(problems)
 	if n := len(shown); n > 0 && strings.Contains(shown[0], "Forbidden: quota ") {
-		hint := "; `usher quota -n " + req.Namespace + "` shows what is left"
+		namespace := req.Namespace
+		if strings.Contains(shown[0], "(via label)") {
+			namespace = "kube-system" // that of the quotas
+		}
+		hint := "; `usher quota -n " + namespace + "` shows what is left"
 		if !strings.HasSuffix(shown[n-1], hint) || strings.Count(strings.Join(shown, ""), hint) != 1 {
 			t.Errorf("%q: the last one, and no other, names the command", shown)
 		}
@@ -474,7 +478,7 @@ func TestEvaluateQuotaInAChain(t *testing.T) {
 // An annotation that does not parse counts as missing, and the author of the pod is warned.
 func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 	broken := &api.ElasticQuota{}
-	broken.Name = "quota1"
+	broken.Namespace, broken.Name = "kube-system", "quota1"
 	broken.Annotations = map[string]string{api.AnnotationQuotaAdmission: "junk", api.AnnotationQuotaGuaranteed: "junk", api.AnnotationQuotaNamespaces: "junk"}
 	broken.Spec.Max = list("cpu=2")
 	other := *broken
