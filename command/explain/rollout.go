@@ -102,21 +102,18 @@ func (w workload) lacks(complete bool) []review.Finding {
 
 // alsoPaused adds to a report that the workload is paused, if something else is wrong with it.
 func (w workload) alsoPaused(r review.Report) review.Report {
-	known := slices.ContainsFunc(r.Findings, func(f review.Finding) bool { return f.ID == pausedID })
+	f := w.paused()
+	known := slices.ContainsFunc(r.Findings, func(other review.Finding) bool { return other.ID == f.ID })
 	if known || r.Exit() == review.Fine || !w.Spec.Paused && !w.Spec.Suspend {
 		return r
 	}
-	f := w.paused()
 	f.Message += ". What else is wrong stays so then"
 	return adding(r, f)
 }
 
-// pausedID is the kind of the finding on a paused workload.
-const pausedID = "workload-paused"
-
 // paused returns the finding on a workload that creates no pods because it is paused.
 func (w workload) paused() review.Finding {
-	f := review.Finding{ID: pausedID, Severity: review.Warning, Object: w.String(), Link: "docs/explain.md#" + pausedID}
+	f := review.Finding{ID: "workload-paused", Severity: review.Warning, Object: w.String(), Link: "docs/explain.md#workload-paused"}
 	if w.Spec.Suspend {
 		f.Message, f.Look = "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false", w.look()
 		return f
