@@ -245,6 +245,42 @@ func TestLockOut(t *testing.T) {
 	})
 }
 
+// TestNamedNeeds: what a cluster lives on, written down here beside the table that TestNeeds follows, is found where it is needed.
+func TestNamedNeeds(t *testing.T) {
+	around := surroundings{virtual: true, matcher: &webhookmatch.Matcher{}}
+	for _, c := range []struct {
+		group, resource string
+		operation       registration.OperationType
+		namespace, want string // in which namespace alone the webhook is called; "": in no namespace
+	}{
+		{"", "pods/binding", registration.Create, "kube-system", "fail-control-plane"},
+		{"", "pods/status", registration.Update, "kube-system", "fail-control-plane"},
+		{"", "serviceaccounts/token", registration.Create, "kube-system", "fail-control-plane"},
+		{"discovery.k8s.io", "endpointslices", registration.Update, "kube-system", "fail-control-plane"},
+		{"apps", "deployments", registration.Update, "kube-system", "fail-control-plane"},
+		{"", "namespaces", registration.Create, "", "fail-control-plane"},
+		{"", "namespaces", registration.Update, "", "fail-control-plane"},
+		{"certificates.k8s.io", "certificatesigningrequests", registration.Create, "", "fail-control-plane"},
+		{"certificates.k8s.io", "certificatesigningrequests/approval", registration.Update, "", "fail-control-plane"},
+		{"apps", "deployments", registration.Update, "ns", "fail-own-namespace"},
+		{"apps", "replicasets", registration.Create, "ns", "fail-own-namespace"},
+		{"", "secrets", registration.Update, "ns", "fail-own-namespace"},
+		{"", "pods/binding", registration.Create, "ns", "fail-own-namespace"},
+		{"", "serviceaccounts/token", registration.Create, "ns", "fail-own-namespace"},
+	} {
+		w := hook(func(w *entry) {
+			w.Rules = rulesFor(c.group, "v1", c.resource, c.operation, registration.AllScopes)
+			if c.namespace != "" {
+				w.NamespaceSelector = labelled(corev1.LabelMetadataName, c.namespace)
+			}
+		})
+		found := lockOutProblems(w, nil, around)
+		if len(found) != 1 || found[0].ID != c.want || found[0].Severity != review.Error {
+			t.Errorf("%s of %s in %q: %+v", c.operation, c.resource, c.namespace, found)
+		}
+	}
+}
+
 // TestNeeds: a webhook for any one of the requests that a cluster lives on is found, with the reason, and its command ends the
 // finding, whatever else the webhook is for.
 func TestNeeds(t *testing.T) {
