@@ -20,7 +20,7 @@ SAYS     = usher test samples/tests/team-labels
 WHY      = usher explain --audit-log samples/audit/audit.log apps/offensive-web
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build install test race e2e alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build install test race e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,8 +53,11 @@ race: ## the same with the race detector, the long tests and those of releases: 
 	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
-e2e: ## test against a real API server, built from Go modules: 6 minutes the first time, then two
+e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
+
+e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; CI leaves it out
+	USHER_E2E_KUBERNETES=1.36 $(MAKE) --no-print-directory e2e
 
 browser: ## test the playground in a headless Chromium, which is installed from Debian's packages if it is missing
 	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }

@@ -189,6 +189,48 @@ func (h House) TestLeastKubernetes(t *testing.T) {
 	}
 }
 
+// TestTestedKubernetes: the docs and the Makefile name the versions of Kubernetes and etcd that the end-to-end tests build, and CI builds
+// only those of go.mod.
+func (h House) TestTestedKubernetes(t *testing.T) {
+	page, makefile := harness.ReadFile(t, "docs/policy.md"), harness.ReadFile(t, "Makefile")
+	page = strings.Join(strings.Fields(page), " ")
+	current, older := builtVersions(t, "go.mod"), builtVersions(t, "go-1.36.mod")
+	for what, sentence := range map[string]string{
+		"go.mod":      "against Kubernetes " + current[0] + " with etcd " + current[1] + ",",
+		"go-1.36.mod": "`make e2e-older` against " + older[0] + " with etcd " + older[1] + ".",
+	} {
+		if !strings.Contains(page, sentence) {
+			t.Errorf("docs/policy.md does not say %q, as test/e2e/%s has it", sentence, what)
+		}
+	}
+	minor := func(version string) string { return version[:strings.LastIndex(version, ".")] }
+	for _, line := range []string{"e2e: ## test against a real API server, of Kubernetes " + minor(current[0]) + ",",
+		"e2e-older: ## the same with the programs of Kubernetes " + minor(older[0]) + " instead of " + minor(current[0]),
+		"USHER_E2E_KUBERNETES=" + minor(older[0]) + " $(MAKE)"} {
+		if !strings.Contains(makefile, line) {
+			t.Errorf("the Makefile does not have %q", line)
+		}
+	}
+	for _, file := range []string{".ci/run", ".github/workflows/ci.yaml"} {
+		if text := harness.ReadFile(t, file); strings.Contains(text, "e2e-older") || strings.Contains(text, "USHER_E2E_KUBERNETES") {
+			t.Errorf("%s builds an older Kubernetes, too", file)
+		}
+	}
+}
+
+// builtVersions returns the versions of Kubernetes and etcd in a file of test/e2e.
+func builtVersions(t *testing.T, file string) (all [2]string) {
+	t.Helper()
+	text := harness.ReadFile(t, "test/e2e/"+file)
+	for i, module := range []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"} {
+		_, after, _ := strings.Cut(text, "\n\t"+module+" v")
+		if all[i] = strings.Fields(after + " ?")[0]; strings.Count(all[i], ".") != 2 {
+			t.Fatalf("test/e2e/%s: %s has the version %q", file, module, all[i])
+		}
+	}
+	return all
+}
+
 // TestToleratedErrorsAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
 func (h House) TestToleratedErrorsAreDocumented(t *testing.T) {
 	var used []string

@@ -2,6 +2,7 @@
 // this module's go.mod pins, and keeps them in a cache directory outside the tree. `go run ./build` runs it.
 //
 //	binaries.go  the programs and their paths
+//	versions.go  the versions of Kubernetes
 //	build.go     builds the missing ones
 package binaries
 
@@ -74,7 +75,11 @@ func Folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sums, err := os.ReadFile(filepath.Join(module, "go.sum"))
+	modules, err := chosen(module)
+	if err != nil {
+		return "", err
+	}
+	sums, err := os.ReadFile(modules.sums)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +90,7 @@ func Folder() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildFlags, linkFlags("v0.0.0"))
 	h.Write(sums)
-	return filepath.Join(cache, "usher-e2e", fmt.Sprintf("%x", h.Sum(nil)[:6])), nil
+	return filepath.Join(cache, "usher-e2e", fmt.Sprintf("%s-%x", modules.kubernetes, h.Sum(nil)[:6])), nil
 }
 
 func cacheHome() (string, error) {
@@ -107,8 +112,23 @@ func Path(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source, err := os.ReadFile(filepath.Join(module, "hollow", "main.go"))
+	source, err := hollowSource(module)
 	return filepath.Join(folder, fmt.Sprintf("hollow-%x", sha256Sum(source)[:4])), err
+}
+
+func hollowSource(module string) (all []byte, err error) {
+	files, err := filepath.Glob(filepath.Join(module, "hollow", "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text...)
+	}
+	return all, nil
 }
 
 func sha256Sum(text []byte) []byte {

@@ -85,14 +85,14 @@ func build(ctx context.Context, out io.Writer, from, file string) error {
 	if err != nil {
 		return err
 	}
-	version, err := kubernetesVersion(ctx, module)
+	modules, err := chosen(module)
 	if err != nil {
 		return err
 	}
 	unfinished := fmt.Sprintf("%s.%d.tmp", file, os.Getpid())
 	defer os.Remove(unfinished) // exists only after a failure
-	cmd := exec.CommandContext(ctx, "go", "build", buildFlags, "-tags=hollow", "-ldflags", linkFlags(version),
-		"-o", unfinished, from)
+	args := append([]string{"build", buildFlags, "-ldflags", linkFlags(modules.kubernetes), "-o", unfinished}, modules.buildArguments()...)
+	cmd := exec.CommandContext(ctx, "go", append(args, from)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = module, out, out
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go removes its work directory then
@@ -101,13 +101,6 @@ func build(ctx context.Context, out io.Writer, from, file string) error {
 		return err
 	}
 	return os.Rename(unfinished, file)
-}
-
-func kubernetesVersion(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	cmd.Dir, cmd.Stderr = module, os.Stderr
-	version, err := cmd.Output()
-	return strings.TrimSpace(string(version)), err
 }
 
 // linkFlags set the version. Without it, a server returns a placeholder at /version that kubectl cannot parse.

@@ -7,30 +7,70 @@ import (
 	"testing"
 )
 
-// TestOneKubernetesVersion checks that the module's staging replacements have the version that it requires of
-// k8s.io/kubernetes.
+// TestOneKubernetesVersion checks that the staging replacements of each go.mod have the version that it requires of
+// k8s.io/kubernetes, and that a file for an older version has its version in its name.
 func TestOneKubernetesVersion(t *testing.T) {
 	module, err := Module()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(module, "go.mod"))
+	older, err := filepath.Glob(filepath.Join(module, "go-*.mod"))
+	if err != nil || len(older) == 0 {
+		t.Fatal(older, err)
+	}
+	oneVersion(t, filepath.Join(module, "go.mod"))
+	for _, file := range older {
+		version := oneVersion(t, file)
+		minor := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "go-"), ".mod")
+		if !strings.HasPrefix(version, "v"+minor+".") {
+			t.Errorf("%s requires Kubernetes %s", file, version)
+		}
+	}
+}
+
+// oneVersion returns the version of Kubernetes in a go.mod.
+func oneVersion(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(text), "\tk8s.io/kubernetes v1.")
-	version, _, _ := strings.Cut(after, "\n")
+	version := required(string(text), "k8s.io/kubernetes")
 	replaced := 0
 	for line := range strings.Lines(string(text)) {
 		module, by, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		if !ok || !strings.HasPrefix(module, "k8s.io/") {
 			continue
 		}
-		if replaced++; !strings.HasSuffix(by, " v0."+version) {
-			t.Errorf("%s: is replaced by %s, want v0.%s as k8s.io/kubernetes is v1.%[3]s", module, by, version)
+		if replaced++; !strings.HasSuffix(by, " v0."+strings.TrimPrefix(version, "v1.")) {
+			t.Errorf("%s: %s is replaced by %s, but k8s.io/kubernetes is %s", file, module, by, version)
 		}
 	}
 	if version == "" || replaced < 20 {
-		t.Fatalf("found version %q and %d replacements", version, replaced)
+		t.Fatalf("%s: found version %q and %d replacements", file, version, replaced)
+	}
+	return version
+}
+
+// TestChosenVersion: the variable chooses the file and the folder, and an unknown version is an error that names it.
+func TestChosenVersion(t *testing.T) {
+	module, err := Module()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(FolderVariable, "")
+	for minor, beginning := range map[string]string{"": "v1.37.", "1.36": "v1.36."} {
+		t.Setenv(VersionVariable, minor)
+		folder, err := Folder()
+		if err != nil || !strings.HasPrefix(filepath.Base(folder), beginning) {
+			t.Errorf("%q: %s %v", minor, folder, err)
+		}
+		if m, err := chosen(module); err != nil || (minor == "") != (len(m.buildArguments()) == 1) {
+			t.Errorf("%q: %q %v", minor, m.buildArguments(), err)
+		}
+	}
+	t.Setenv(VersionVariable, "1.35")
+	if _, err := Folder(); err == nil || !strings.Contains(err.Error(), "go-1.35.mod") {
+		t.Error(err)
 	}
 }

@@ -75,7 +75,7 @@ func render(t *testing.T, namespace string, values map[string]any) (text string,
 	}
 	install := action.NewInstall(quiet())
 	install.DryRunStrategy, install.ReleaseName, install.Namespace = action.DryRunClient, "usher", namespace
-	install.KubeVersion = &common.KubeVersion{Version: "v1.36.1", Major: "1", Minor: "36"}
+	install.KubeVersion = &common.KubeVersion{Version: "v1.37.2", Major: "1", Minor: "37"}
 	done, err := install.Run(made, values)
 	if err != nil {
 		return "", err

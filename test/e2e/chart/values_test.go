@@ -131,7 +131,7 @@ func TestWrongValues(t *testing.T) {
 // TestLint: `helm lint --strict` has no complaint, with the defaults and with the values of each overlay.
 func TestLint(t *testing.T) {
 	lint := action.NewLint()
-	lint.Strict, lint.Namespace, lint.KubeVersion = true, "usher", &common.KubeVersion{Version: "v1.36.1", Major: "1", Minor: "36"}
+	lint.Strict, lint.Namespace, lint.KubeVersion = true, "usher", &common.KubeVersion{Version: "v1.37.2", Major: "1", Minor: "37"}
 	for _, overlay := range overlays(t) {
 		result := lint.Run([]string{root(t, "deploy/chart")}, valuesOf(t, overlay))
 		for _, m := range result.Messages {

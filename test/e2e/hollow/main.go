@@ -2,7 +2,7 @@
 
 // Command hollow runs one real kubelet (k8s.io/kubernetes/pkg/kubelet) with kubemark's fakes for the container
 // runtime, cgroups, cadvisor and mounts. It is like `kubemark --morph=kubelet`, but it binds only to loopback, and the
-// status report period and the machine's size are configurable. There is one node per process, because the kubelet
+// status report period and the machine's size are configurable. Each version of Kubernetes has a machine of its own. There is one node per process, because the kubelet
 // registers its metrics process-wide and a second one panics.
 //
 // The build tag excludes it from `go vet ./...` and `go test ./...`, which would compile the kubelet again with other
@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	noop "go.opentelemetry.io/otel/trace/noop"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,17 +32,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubemark"
 )
-
-type machine struct {
-	*cadvisortest.Fake
-	cores int
-	mem   uint64
-}
-
-func (m *machine) MachineInfo() (*cadvisorapi.MachineInfo, error) {
-	return &cadvisorapi.MachineInfo{NumCores: m.cores, MemoryCapacity: m.mem, BootID: "boot", SystemUUID: m.NodeName,
-		MachineID: m.NodeName}, nil
-}
 
 func must(err error) {
 	if err != nil {
