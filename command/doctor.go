@@ -29,6 +29,7 @@ type doctorOptions struct {
 	gates           gate.Set
 	gatesSet        bool
 	apply           string // see applyCommand
+	staticDirs      []string
 	canary, yes     bool
 	asSet           bool // flags name the user
 }
@@ -95,6 +96,17 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.Lookup("as").Usage = asUsage + " (with --cluster=api the default is the user of the kubeconfig)"
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
+	set.StringSliceVar(&o.staticDirs, "static-dir", nil, "directories of webhook configurations that the API server reads from its disk "+
+		"(staticManifestsDir), separated by commas: they are examined with those of the API, which does not show them")
+}
+
+// openSource returns the source that the flags name, with the files of the API server.
+func (o doctorOptions) openSource() (reader.Source, error) {
+	source, err := o.clusterSource.openSource()
+	if err != nil {
+		return source, err
+	}
+	return source.WithStatic(o.staticDirs...)
 }
 
 func (o *doctorOptions) check() error {
@@ -178,7 +190,7 @@ func (o *clusterFlags) openSource() (reader.Source, error) {
 
 // examineRequests examines for each object which webhooks are called.
 func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review.Report, error) {
-	source, err := o.clusterSource.openSource()
+	source, err := o.openSource()
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +247,7 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 	if !source.Live() {
 		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
 	}
-	return append(lines, "not looked at: webhooks in files of the API server, and whether an admission plug-in is switched off, which usher doctor --canary shows for usher. "+
+	return append(lines, "not looked at: "+doctor.InFiles(source)+", and whether an admission plug-in is switched off, which usher doctor --canary shows for usher. "+
 		"What webhooks and policies answer, kubectl apply --dry-run=server shows")
 }
 

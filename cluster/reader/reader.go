@@ -74,8 +74,11 @@ const pageSize = 500
 // Source is where objects are read from: an API server, or files that stand for a cluster. The zero value is an empty
 // cluster. It may be used concurrently.
 type Source struct {
-	api   *apiserver.Client // nil for files
-	files []manifest.Object
+	api    *apiserver.Client // nil for files
+	files  []manifest.Object
+	onDisk []manifest.Object // see WithStatic
+
+	withStatic bool
 
 	connection *connection
 }
@@ -131,6 +134,11 @@ func (s Source) List(ctx context.Context, kind Kind, namespace string) (found []
 
 // Each is List for kinds with many objects: it calls do with each, a page at a time.
 func (s Source) Each(ctx context.Context, kind Kind, namespace string, do func(json.RawMessage)) error {
+	for _, o := range s.onDisk {
+		if o.GroupVersionKind().GroupKind() == kind.GroupKind() {
+			do(o.JSON)
+		}
+	}
 	if s.api == nil {
 		for _, raw := range s.listFiles(kind, namespace) {
 			do(raw)

@@ -108,7 +108,7 @@ func rank(id string) int {
 func problem(id string, about subject, format string, args ...any) review.Finding {
 	c := checks[rank(id)]
 	f := review.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Link: "docs/troubleshooting.md#" + id}
-	way := c.command(about)
+	way := onDisk(about, c.command(about))
 	if way.looks {
 		f.Look = way.text
 	} else {

@@ -79,11 +79,19 @@ func (f *snapshot) from() string {
 	return "files"
 }
 
+// InFiles says which webhooks in files of API servers were not looked at: the API shows none of them.
+func InFiles(source reader.Source) string {
+	if source.HasStatic() {
+		return "whether each API server reads the files of --static-dir"
+	}
+	return "webhooks in files of the API server, which usher doctor --static-dir DIR reads beside them"
+}
+
 // leftOut says what was not looked at, since the API server or files cannot show it.
 func (f *snapshot) leftOut() string {
 	if f.source.Live() {
 		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; admission plug-ins that are switched off, and " +
-			"webhooks in files of the API server. Whether usher is called, a dry run shows: usher doctor --canary -n NAMESPACE"
+			InFiles(f.source) + ". Whether usher is called, a dry run shows: usher doctor --canary -n NAMESPACE"
 	}
 	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of admission " +
 		"policies exist: use --cluster=api for these"

@@ -54,6 +54,19 @@ func (w entry) lacks(field string, value any) subject {
 	return subject{entry: w, changes: []change{{field, value}}}
 }
 
+// onDisk returns the command for what is in a file of the API server, where kubectl changes nothing: it opens the first such file.
+func onDisk(s subject, way command) command {
+	if !strings.Contains(way.text, "webhookconfiguration ") {
+		return way // it is about the Service, the pods, or the certificate
+	}
+	for _, w := range append([]entry{s.entry}, s.also...) {
+		if w.file != "" {
+			return look(w.openFile(), "The configuration is in a file of the API server, which reads it again within a minute; every API server has its own.")
+		}
+	}
+	return way
+}
+
 func show(s subject) command   { return look(s.show(), "") }
 func remove(s subject) command { return fix(s.remove()) }
 

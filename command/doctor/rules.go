@@ -24,6 +24,9 @@ func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
 			if m != nil && m.ID == "rule-wrong-scope" && w.ushers() && !w.differs() {
 				continue // a rule of the policy for both scopes has a webhook for each
 			}
+			if m != nil && m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup) {
+				continue // only webhooks in files are called for configurations
+			}
 			if m != nil {
 				m.Why = fmt.Sprintf("rules[%d]: %s", i, m.Why)
 				m.Field = strings.Replace(fmt.Sprintf("rules.%d.%s", i, m.Field), "resources", fmt.Sprintf("resources.%d", j), 1)

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/resources"
 )
 
@@ -119,11 +120,14 @@ func readKind(ctx context.Context, source reader.Source, kind reader.Kind, faile
 		if err != nil {
 			failed(fmt.Errorf("%s %s: %w", kind.Kind, configurationName(raw), err), "the webhooks in it")
 		}
+		for i := range next {
+			next[i].file = source.StaticFile(kind.Kind, next[i].configuration.Name)
+		}
 		if len(next) > 0 {
 			configurations = append(configurations, next)
 		}
 	}
-	slices.SortStableFunc(configurations, func(a, b []entry) int { return strings.Compare(a[0].configuration.Name, b[0].configuration.Name) })
+	slices.SortStableFunc(configurations, func(a, b []entry) int { return webhookmatch.Compare(a[0].configuration.Name, b[0].configuration.Name) })
 	return slices.Concat(configurations...)
 }
 

@@ -29,6 +29,7 @@ type entry struct {
 	siblings      int            // other webhooks of the configuration
 	needed        *webhooks.Hook // as usher should be registered; nil: it is not usher's
 	home          Usher          // the usher that is examined
+	file          string         // of an API server, which has the configuration; empty: it is in the API
 	webhooks.Hook
 }
 
@@ -120,7 +121,7 @@ func (w entry) ushersPath(all []string) (called string, is bool) {
 
 // report returns the report of the webhook, with its findings in order.
 func (w entry) report(found []review.Finding) review.Report {
-	r := review.Report{Subject: review.Subject{Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name}}
+	r := review.Report{Subject: review.Subject{Source: w.file, Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name}}
 	for _, f := range found {
 		f.Object = w.object()
 		r.Findings = append(r.Findings, f)
@@ -183,6 +184,9 @@ func (w entry) drop() string {
 func (w entry) remove() string {
 	return "kubectl delete " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
 }
+
+// openFile returns the command that opens the file with the configuration.
+func (w entry) openFile() string { return "${EDITOR:-vi} " + review.Word(w.file) }
 
 // edit returns the command with which a person corrects what no command can know.
 func (w entry) edit() string {

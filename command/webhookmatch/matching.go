@@ -26,6 +26,10 @@ type Hook struct {
 	registration.ValidatingWebhook
 }
 
+// OnDisk reports whether a configuration of that name is in a file of the API server: the API accepts no such name. Its webhooks are
+// called before those of the API, and for webhook configurations, too.
+func OnDisk(configuration string) bool { return strings.HasSuffix(configuration, ".static.k8s.io") }
+
 // The filters, as a Verdict names them.
 const (
 	Exempt            = "exempt" // no webhook is called for such a resource
@@ -132,6 +136,17 @@ func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 	return verdicts
 }
 
+// Compare orders two configurations of a kind as the API server asks them: those in its files first, then by their names.
+func Compare(a, b string) int {
+	if onDisk := OnDisk(a); onDisk != OnDisk(b) {
+		if onDisk {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
 // Sort sorts webhooks into the order in which the API server asks them. Those of one configuration stay in order.
 func Sort(hooks []Hook) {
 	slices.SortStableFunc(hooks, func(a, b Hook) int {
@@ -141,13 +156,13 @@ func Sort(hooks []Hook) {
 			}
 			return 1
 		}
-		return strings.Compare(a.Configuration, b.Configuration)
+		return Compare(a.Configuration, b.Configuration)
 	})
 }
 
 // One returns the verdict for one webhook, without regard to others.
 func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
-	if v := r.exempt(); v.decided() {
+	if v := r.exempt(h); v.decided() {
 		return v
 	}
 	r = r.seenBy(h)
@@ -214,9 +229,9 @@ var virtual = map[string][]string{
 }
 
 // exempt decides for the objects of which the API server asks no webhook.
-func (r Request) exempt() Verdict {
+func (r Request) exempt(from Hook) Verdict {
 	switch kind, resource := r.kind(), r.resource(); {
-	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind):
+	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind) && !OnDisk(from.Configuration):
 		return skip(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
 	case !r.SendsVirtualResources && slices.Contains(virtual[resource.Group], resource.Resource):
 		return skip(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)

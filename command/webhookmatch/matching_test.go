@@ -250,20 +250,38 @@ func TestFix(t *testing.T) {
 	}
 }
 
-// TestSort: mutating before validating, then by configuration; webhooks of one configuration stay in their order.
+// TestSort: mutating before validating, those in files of the API server before others, then by configuration; webhooks of one configuration stay in their order.
 func TestSort(t *testing.T) {
 	named := func(configuration, name string, mutating bool) webhookmatch.Hook {
 		h := webhookmatch.Hook{Configuration: configuration, Mutating: mutating}
 		h.Name = name
 		return h
 	}
-	hooks := []webhookmatch.Hook{named("b", "1", false), named("a", "2", false), named("b", "3", true), named("a", "5", true), named("a", "4", true)}
+	hooks := []webhookmatch.Hook{named("b", "1", false), named("a", "2", false), named("b", "3", true), named("a", "5", true), named("a", "4", true),
+		named("z.static.k8s.io", "6", true)}
 	webhookmatch.Sort(hooks)
 	got := ""
 	for _, h := range hooks {
 		got += h.Name
 	}
-	if got != "54321" {
+	if got != "654321" {
 		t.Errorf("order %s", got)
+	}
+}
+
+// TestOnDisk: only webhooks in files of the API server are called for webhook configurations, and they neither for tokens.
+func TestOnDisk(t *testing.T) {
+	for resource, want := range map[string][2]string{
+		"admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {"exempt", ""},
+		"authentication.k8s.io/v1/tokenreviews":                           {"exempt", "exempt"},
+	} {
+		for i, configuration := range []string{"c", "c.static.k8s.io"} {
+			h := hook(t, onAll)
+			h.Configuration = configuration
+			request := asked{operation: "CREATE", resource: resource, object: labelled}.request()
+			if v := new(webhookmatch.Matcher).One(t.Context(), request, h); v.Filter != want[i] || v.Called != (want[i] == "") {
+				t.Errorf("%s, %s: %+v", resource, configuration, v)
+			}
+		}
 	}
 }
