@@ -83,7 +83,7 @@ func (s *service) listenAndServe(ctx context.Context) error {
 		return err
 	}
 	errorLog := stdlog.New(newErrorLog(s.Log), "", 0)
-	server, operations := newServer(s, reviews, errorLog), newServer(pages, ops, errorLog)
+	server, operations := newServer(givingWay(reviews, s), reviews, errorLog), newServer(pages, ops, errorLog)
 	operations.SetKeepAlivesEnabled(false) // a client that sends a thousand requests in a row takes turns with the kubelet's probes
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
@@ -113,6 +113,16 @@ func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Log
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
+}
+
+// givingWay ends connections with their answers while new ones wait for room.
+func givingWay(l *connections.Listener, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.Waiting() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // drain: not ready, go on answering for the delay, then accept no more and answer what is under way or still sent.

@@ -21,6 +21,8 @@ type Listener struct {
 	cutsBusy bool                      // see CutBusy; does not change once connections are accepted
 	stopping atomic.Pointer[time.Time] // since when, or nil
 	stopped  chan struct{}             // closed when a stopping listener was closed
+	waiting  atomic.Bool               // see Waiting
+	patience time.Duration             // see patience; does not change once connections are accepted
 
 	mu      sync.Mutex
 	changed sync.Cond // a connection was closed or became idle, or the listener was closed
@@ -31,11 +33,18 @@ type Listener struct {
 	idle    list.List // of *conn; the first has been silent the longest
 	all     list.List // of *conn, if cutsBusy; the first was accepted first
 	alarm   *time.Timer
+
+	fullSince time.Time // since when each new connection has had to wait; zero: the last one has not
 }
 
 // settled is the time for which a connection must have been silent before it may be closed to make room. It lets new
 // connections send a request before others displace them, when many arrive at once or all others are busy.
 const settled = 200 * time.Millisecond
+
+// patience is how long a listener that has become full waits for answers to end connections, see Waiting, before it closes
+// idle ones: a request may be under way to one that looks idle here, and would be lost. A listener that stays full does not
+// wait again, so that connections which nobody uses cost only the first new one this time.
+const patience = 500 * time.Millisecond
 
 // grace is the minimum time for which a connection is served before a request in progress may be cut off to make room:
 // much longer than a request takes whose client reads the answer.
@@ -57,7 +66,7 @@ type conn struct {
 
 // Bound returns a listener that keeps at most limit connections open at once; limit must be at least 1.
 func Bound(l *net.TCPListener, limit int) *Listener {
-	bounded := &Listener{TCPListener: l, limit: limit, stopped: make(chan struct{})}
+	bounded := &Listener{TCPListener: l, limit: limit, stopped: make(chan struct{}), patience: patience}
 	bounded.changed.L = &bounded.mu
 	bounded.alarm = time.AfterFunc(time.Hour, bounded.wake)
 	bounded.alarm.Stop()
@@ -68,6 +77,10 @@ func Bound(l *net.TCPListener, limit int) *Listener {
 // It is for requests of which the next one matters more than the last, such as probes: otherwise clients that send
 // requests, and do not read the answers, would keep all others waiting. It must be called before Accept.
 func (l *Listener) CutBusy() { l.cutsBusy = true }
+
+// Waiting reports whether a new connection waits for room. Every answer should then say Connection: close, which ends a
+// connection without losing a request.
+func (l *Listener) Waiting() bool { return l.waiting.Load() }
 
 // Accept waits for a connection. If the limit is reached, it first closes the idle connection that has been silent the
 // longest. If none is idle, it waits: a request in progress is not cut off (except with CutBusy), and a connection that
@@ -80,6 +93,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.noteRoom()
+	defer l.waiting.Store(false)
 	for l.open >= l.limit && !l.closed {
 		if l.open-l.ending >= l.limit {
 			l.makeRoom()
@@ -97,6 +112,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.open++
 	l.markIdle(c)
 	return c, nil
+}
+
+// noteRoom notes whether a new connection has to wait. The caller holds the lock.
+func (l *Listener) noteRoom() {
+	switch full := l.open >= l.limit; {
+	case !full:
+		l.fullSince = time.Time{}
+	case l.fullSince.IsZero():
+		l.fullSince = time.Now()
+		fallthrough
+	default:
+		l.waiting.Store(true)
+	}
 }
 
 // Close closes the listener, but none of the accepted connections.
@@ -167,6 +195,9 @@ func (l *Listener) first() (given *conn, wait time.Duration) {
 	if front := l.idle.Front(); front != nil {
 		given = front.Value.(*conn)
 		wait = settled - time.Since(given.heard)
+		if !l.cutsBusy {
+			wait = max(wait, l.patience-time.Since(l.fullSince))
+		}
 	}
 	if front := l.all.Front(); front != nil && (given == nil || wait > 0) {
 		oldest := front.Value.(*conn)

@@ -37,7 +37,7 @@ func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 		if r.URL.Path == "/slow" {
 			s.wait(r.Context())
 		}
-		if s.closing.Load() {
+		if s.closing.Load() || s.Waiting() {
 			w.Header().Set("Connection", "close")
 		}
 	})}
@@ -179,6 +179,31 @@ func TestAllBusy(t *testing.T) {
 		if !waiting.answered() {
 			t.Error("the one that waited was not answered")
 		}
+	}
+}
+
+// TestAnswerMakesRoom: while a new connection waits, an answer ends its connection, and no idle one is closed before there was time
+// for that.
+func TestAnswerMakesRoom(t *testing.T) {
+	s := serve(t, 2, func(l *Listener) { l.patience = time.Hour })
+	kept, idle := s.dial(t, 1), s.dial(t, 2)
+	for _, c := range []*client{kept, idle} {
+		if c.send(fast); !c.answered() {
+			t.Fatal("no answer")
+		}
+	}
+	eventually(t, "both are idle, for long enough", func() bool { return s.silentFor() > settled && strings.Contains(s.account(), "2 idle") })
+	fresh := s.dial(t, 2)
+	fresh.send(fast)
+	eventually(t, "it waits", s.Waiting)
+	if kept.send(fast); !kept.answered() || !kept.ended() {
+		t.Error("its answer did not end the connection")
+	}
+	if !fresh.answered() {
+		t.Error("the one that waited was not answered")
+	}
+	if idle.send(fast); !idle.answered() || s.Evicted() != 0 || s.Waiting() {
+		t.Errorf("the idle one was closed: %d evicted, waiting: %v", s.Evicted(), s.Waiting())
 	}
 }
 
