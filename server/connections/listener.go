@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -176,9 +177,36 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// unread reports whether the client has sent something that the server has not read yet.
+func (c *conn) unread() bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	_ = raw.Control(func(fd uintptr) {
+		n, _, _ = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return n > 0
+}
+
+// hearUnread moves connections that have sent what is not read yet to the end of the idle ones. A client that needs more
+// connections than before first uses all that it has: its requests arrive with the new connection.
+func (l *Listener) hearUnread() {
+	for range l.idle.Len() {
+		c := l.idle.Front().Value.(*conn)
+		if time.Since(c.heard) < settled || !c.unread() {
+			return
+		}
+		c.heard = time.Now()
+		l.idle.MoveToBack(c.place)
+	}
+}
+
 // makeRoom closes the idle connection that has been silent the longest, or else, with CutBusy, the oldest one. If that
 // may only be closed later, it sets the alarm. The caller holds the lock.
 func (l *Listener) makeRoom() {
+	l.hearUnread()
 	given, wait := l.first()
 	switch {
 	case given == nil:

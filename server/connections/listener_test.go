@@ -346,3 +346,35 @@ func TestQueueIsAccepted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUnreadIsNotIdle: a connection on which something has arrived that is not read yet is not closed to make room.
+func TestUnreadIsNotIdle(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Bound(tcp.(*net.TCPListener), 3)
+	defer func() { _ = l.Close() }()
+	var asking, silent net.Conn
+	for _, client := range []*net.Conn{&asking, &silent} {
+		if *client, err = net.Dial("tcp", tcp.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer (*client).Close()
+		if _, err := l.Accept(); err != nil { // nobody reads it
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(2 * settled)
+	if _, err := asking.Write([]byte("GET")); err != nil {
+		t.Fatal(err)
+	}
+	first := func() *conn { return l.idle.Front().Value.(*conn) }
+	eventually(t, "the oldest has sent something", func() bool { return first().unread() })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.makeRoom()
+	if l.idle.Len() != 1 || first().RemoteAddr().String() != asking.LocalAddr().String() {
+		t.Error("the one that has sent something was closed")
+	}
+}
