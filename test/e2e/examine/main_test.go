@@ -22,7 +22,7 @@ import (
 var (
 	cluster *kubetest.Cluster
 	binary  string
-	host    string // an address of this machine that endpoints may have
+	host    string // an address that endpoints may have
 	healthy *server
 )
 
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // start installs usher as deploy/overlays/production does, and a webhook of somebody else that is healthy.
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
-	if host, err = address(); err != nil {
+	if host, err = kubetest.OutsideAddress(); err != nil {
 		return err
 	}
 	if binary, err = c.BuildUsher(ctx); err != nil {
@@ -54,17 +54,6 @@ func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 		return err
 	}
 	return c.Apply(ctx, encode(configuration("Validating", "healthy", healthy.webhook("healthy"))))
-}
-
-// address returns an address of this machine that is not loopback, which the API does not accept in EndpointSlices.
-func address() (string, error) {
-	all, err := net.InterfaceAddrs()
-	for _, a := range all {
-		if ip, is := a.(*net.IPNet); is && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
-			return ip.IP.String(), nil
-		}
-	}
-	return "", errors.Join(err, errors.New("this machine has no IPv4 address but that of loopback"))
 }
 
 // install applies an overlay, starts a replica with the arguments of its Deployment and the rights of its service

@@ -117,9 +117,13 @@ func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 		return filepath.Abs(file)
 	}
 	file := c.file("bin-usher")
-	_, err := c.run(ctx, "", "env", "HOME="+os.Getenv("HOME"), "CGO_ENABLED=0",
-		"go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=e2e", "-o", file, ".")
+	_, err := c.run(ctx, "", "env", append([]string{"HOME=" + os.Getenv("HOME"), "CGO_ENABLED=0", "go"}, buildUsherArgs(file)...)...)
 	return file, err
+}
+
+// buildUsherArgs are the arguments of go that build usher.
+func buildUsherArgs(file string) []string {
+	return []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=e2e", "-o", file, "."}
 }
 
 // Run runs one of usher's commands and returns its output.
