@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kubernetes lists the kinds of Kubernetes 1.36: group/versions, then kinds with the subresources of their resources. Versions after a
+// kubernetes lists the kinds of Kubernetes 1.37: group/versions, then kinds with the subresources of their resources. Versions after a
 // semicolon have to be switched on. A kind with a * is cluster-scoped, one with a + is only created, one with a - is never written, and one
 // with a ~ has no resource of its own. Source: the API reference.
 var kubernetes = [][2]string{
@@ -27,8 +27,7 @@ var kubernetes = [][2]string{
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview+ SelfSubjectAccessReview*+ SelfSubjectRulesReview*+ SubjectAccessReview*+"},
 	{"autoscaling/v1,v2", "HorizontalPodAutoscaler:status Scale~"},
 	{"batch/v1", "CronJob:status Job:status"},
-	{"certificates.k8s.io/v1;v1beta1,v1alpha1", "CertificateSigningRequest*:approval,status"},
-	{"certificates.k8s.io/;v1beta1,v1alpha1", "ClusterTrustBundle* PodCertificateRequest:status"},
+	{"certificates.k8s.io/v1;v1beta1,v1alpha1", "CertificateSigningRequest*:approval,status ClusterTrustBundle* PodCertificateRequest:status"},
 	{"coordination.k8s.io/v1", "Lease"},
 	{"discovery.k8s.io/v1", "EndpointSlice"},
 	{"events.k8s.io/v1", "Event"},
@@ -37,10 +36,9 @@ var kubernetes = [][2]string{
 	{"node.k8s.io/v1", "RuntimeClass*"},
 	{"policy/v1", "Eviction~ PodDisruptionBudget:status"},
 	{"rbac.authorization.k8s.io/v1", "ClusterRole* ClusterRoleBinding* Role RoleBinding"},
-	{"resource.k8s.io/v1;v1beta1,v1beta2,v1alpha3", "DeviceClass* ResourceClaim:status ResourceClaimTemplate ResourceSlice*"},
-	{"resource.k8s.io/;v1beta1,v1beta2,v1alpha3", "DeviceTaintRule*:status"},
+	{"resource.k8s.io/v1;v1beta1,v1beta2,v1alpha3", "DeviceClass* ResourceClaim:status ResourceClaimTemplate ResourceSlice* DeviceTaintRule*:status"},
 	{"scheduling.k8s.io/v1", "PriorityClass*"},
-	{"storage.k8s.io/v1", "CSIDriver* CSINode* CSIStorageCapacity StorageClass* VolumeAttachment*:status VolumeAttributesClass*"},
+	{"storage.k8s.io/v1", "CSIDriver* CSINode*:status CSIStorageCapacity StorageClass* VolumeAttachment*:status VolumeAttributesClass*"},
 }
 
 // Kind is a kind of Kubernetes.
