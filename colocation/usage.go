@@ -182,7 +182,7 @@ func (v visible) bound(path []*quota.Quota, name corev1.ResourceName) (b bound) 
 
 // usageOf returns what a quota has left.
 func (v visible) usageOf(name string) suite.QuotaUsage {
-	path := v.tree.Path(name)
+	path := v.tree.Line(name)
 	if len(path) == 0 {
 		return suite.QuotaUsage{Name: name}
 	}
@@ -310,7 +310,7 @@ func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned 
 	case b.Quota != nil && b.Quota.IsParent && !ask.Gates.On(api.GateSupportParentQuotaSubmitPod):
 		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
 	case b.Quota != nil:
-		p.Quota, p.path = b.Name, v.tree.Path(b.Name)
+		p.Quota, p.path = b.Name, v.tree.Line(b.Name)
 	case !v.whole:
 		p.Fits, p.Why = suite.FitsUnknown, "their quota is none that this user may read"
 	case b.Unknown():

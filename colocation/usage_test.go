@@ -144,6 +144,21 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestUsageInCycle: each quota of a cycle is shown as itself.
+func TestUsageInCycle(t *testing.T) {
+	one := func(name, parent, cpu string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"round","labels":{"quota.scheduling.koordinator.sh/parent":%q}},"spec":{"max":{"cpu":%q}}}`, name, parent, cpu)
+	}
+	tenants["round"] = []string{one("a", "b", "1"), one("b", "c", "2"), one("c", "a", "3")}
+	defer delete(tenants, "round")
+	u := answerTo(t, seenBy(t, "round"), "round", pods("", "c", "cpu=1", 1))
+	for i, want := range []string{"a 1", "b 2", "c 3"} {
+		if got := u.Quotas[i].Name + " " + *u.Quotas[i].Resources[0].Limit; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestUsageUnread: a user who may not list the quotas of his namespace gets an error, and of other namespaces, a doubt.
 func TestUsageUnread(t *testing.T) {
 	if _, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {

@@ -36,7 +36,7 @@ func (l *Ledger) Standings() (all []Standing, _ error) {
 		}
 	}
 	for _, name := range names {
-		if path := tree.Path(name); len(path) > 0 && !api.ReservedQuota(name) {
+		if path := tree.Line(name); len(path) > 0 && !api.ReservedQuota(name) {
 			all = append(all, Standing{path[0].Identity(), now.status(path)})
 		}
 	}

@@ -47,3 +47,16 @@ func TestStandingsUnknown(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// TestStandingsInCycle: each quota of a cycle stands for itself.
+func TestStandingsInCycle(t *testing.T) {
+	l := lay(t, makeQuota("a", "b", "cpu=1"), makeQuota("b", "c", "cpu=2"), makeQuota("c", "a", "cpu=3"))
+	all, err := l.Standings()
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for i, want := range []string{"a 1", "b 2", "c 3"} {
+		limit := all[i].Status.Limit["cpu"]
+		expect(t, "standing", all[i].Quota.Name+" "+limit.String(), want)
+	}
+}

@@ -97,6 +97,15 @@ func (t *Tree) Path(name string) []*Quota {
 	return path
 }
 
+// Line returns the quotas of Path, the quota itself first: in a cycle, Path begins elsewhere.
+func (t *Tree) Line(name string) []*Quota {
+	path := t.Path(name)
+	if at := slices.Index(path, t.quota(name)); at > 0 {
+		return slices.Concat(path[at:at+1], path[:at], path[at+1:])
+	}
+	return path
+}
+
 // endAtFirst cuts a path that goes round a cycle, perhaps more than once, where the cycle closes, and rotates the cycle
 // so that it ends with its first name.
 func endAtFirst(path []*Quota) []*Quota {
