@@ -23,6 +23,9 @@ const (
 	// statusEvery is the time between two looks at all quotas, and statusBatch the most quotas that one look reads or writes.
 	statusEvery = 5 * time.Second
 	statusBatch = 50
+	// statusChecked is how long what was read or written is trusted: others may erase it. A round checks at most statusChecks.
+	statusChecked = 5 * time.Minute
+	statusChecks  = 5
 	// statusElsewhere is how long a quota is left alone that another writer has, and how long a CRD without the subresource.
 	statusElsewhere = time.Minute
 )
@@ -56,7 +59,9 @@ type statusWriter struct {
 
 // knownStatus is what a replica knows of the status of one quota.
 type knownStatus struct {
+	uid    types.UID
 	status api.ElasticQuotaStatus // as the API server has it; nothing if it is not known
+	at     time.Time              // when that was so
 	until  time.Time              // it is left alone
 	others string                 // another writer
 }
@@ -115,11 +120,17 @@ func (w *statusWriter) round(ctx context.Context) {
 		return // not known yet: nothing can be said
 	}
 	w.forget(all)
-	budget := statusBatch
+	budget, checks := statusBatch, statusChecks
 	for _, s := range after(all, w.last) {
 		known := w.known[s.Quota]
-		if now.Before(known.until) || (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+		if now.Before(known.until) {
 			continue
+		}
+		if (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+			if checks == 0 || now.Before(known.at.Add(statusChecked)) {
+				continue
+			}
+			checks--
 		}
 		if budget--; budget < 0 || !w.supports(ctx) {
 			break
@@ -141,11 +152,11 @@ func after(all []ledger.Standing, name string) []ledger.Standing {
 	return all
 }
 
-// forget drops what is known of quotas that do not exist any more.
+// forget drops what is known of quotas that do not exist any more, or were made anew.
 func (w *statusWriter) forget(all []ledger.Standing) {
 	kept := make(map[types.NamespacedName]knownStatus, len(w.known))
 	for _, s := range all {
-		if known, has := w.known[s.Quota]; has {
+		if known, has := w.known[s.Quota]; has && known.uid == s.UID {
 			kept[s.Quota] = known
 		}
 	}
@@ -193,10 +204,10 @@ func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
 	case err != nil:
 		return w.failed(err)
 	case was.Others != "":
-		w.leave(s.Quota, was.Others)
+		w.leave(s, was.Others)
 		return true
 	}
-	known := knownStatus{status: was.Status}
+	known := knownStatus{uid: s.UID, status: was.Status, at: now}
 	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Says(s.Status) && rest > 0 {
 		known.until = now.Add(rest) // managedFields have whole seconds, and clocks may differ
 	} else if !was.Says(s.Status) {
@@ -204,7 +215,7 @@ func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
 			return w.unwritten(err)
 		}
 		w.written.Add(1)
-		known = knownStatus{status: s.Status, until: now.Add(statusRest)}
+		known.status, known.until = s.Status, now.Add(statusRest)
 	}
 	w.known[s.Quota], w.quiet = known, false
 	return true
@@ -235,9 +246,9 @@ func (w *statusWriter) failed(err error) bool {
 }
 
 // leave leaves a quota to another writer for a while.
-func (w *statusWriter) leave(quota types.NamespacedName, writer string) {
-	if w.known[quota].others != writer {
-		w.log.WithFields(logrus.Fields{"quota": quota.String(), "writer": writer}).Info("another writer has the status of a quota: usher leaves it alone")
+func (w *statusWriter) leave(s ledger.Standing, writer string) {
+	if w.known[s.Quota].others != writer {
+		w.log.WithFields(logrus.Fields{"quota": s.Quota.String(), "writer": writer}).Info("another writer has the status of a quota: usher leaves it alone")
 	}
-	w.known[quota] = knownStatus{others: writer, until: w.now().Add(statusElsewhere)}
+	w.known[s.Quota] = knownStatus{uid: s.UID, others: writer, until: w.now().Add(statusElsewhere)}
 }

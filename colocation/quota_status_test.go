@@ -111,8 +111,8 @@ func TestStatusWrites(t *testing.T) {
 	two, _ := d.replica()
 	d.expect(t, one, 0, "discovery", "read a", "write a 1", "read b", "write b 1")
 	d.expect(t, two, time.Second, "discovery", "read a", "read b")
-	d.expect(t, one, time.Hour)
-	d.expect(t, two, time.Hour)
+	d.expect(t, one, time.Minute)
+	d.expect(t, two, time.Minute)
 	d.stand("b", 2)
 	d.expect(t, one, 0, "read b", "write b 2")
 	d.stand("b", 3)
@@ -122,7 +122,7 @@ func TestStatusWrites(t *testing.T) {
 	d.expect(t, one, 2*time.Second)
 	d.expect(t, two, 20*time.Second) // it has read that
 	d.now = d.now[:1]
-	d.expect(t, one, time.Hour)
+	d.expect(t, one, time.Minute)
 	d.stand("b", 2)
 	delete(d.stored, "b")
 	d.expect(t, one, 0, "read b")
@@ -209,6 +209,26 @@ func TestStatusFails(t *testing.T) {
 	d.expect(t, w, 10*time.Second, "read a", "write a 1", "read b", "write b 1")
 	w.standings = func() ([]ledger.Standing, error) { return nil, errors.New("not known yet") }
 	d.expect(t, w, time.Hour)
+}
+
+// TestStatusErased: a quota that was made anew is written at once, and what somebody has erased, in a few minutes, by one of the replicas.
+func TestStatusErased(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	w, _ := d.replica()
+	d.expect(t, w, 0, "discovery", "read a", "write a 1")
+	d.stored["a"], d.now[0].UID = collections.QuotaStatus{Version: "7"}, "anew"
+	d.expect(t, w, time.Second, "read a", "write a 1")
+	d.stored["a"] = collections.QuotaStatus{Version: "8"}
+	d.expect(t, w, statusChecked-time.Second)
+	d.expect(t, w, time.Second, "read a", "write a 1")
+	d.expect(t, w, statusChecked, "read a")
+	for i := range 2 * statusChecks {
+		d.stand(fmt.Sprintf("q%02d", i), 1)
+	}
+	w.round(t.Context())
+	d.expect(t, w, statusChecked, "read a", "read q00", "read q01", "read q02", "read q03")
+	d.expect(t, w, 0, "read q04", "read q05", "read q06", "read q07", "read q08")
 }
 
 // TestStatusBatch: a round is bounded, and the next one goes on.

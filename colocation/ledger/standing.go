@@ -13,6 +13,7 @@ import (
 // Standing is where a quota stands: what its owners may know of it.
 type Standing struct {
 	Quota  types.NamespacedName
+	UID    types.UID
 	Status api.ElasticQuotaStatus
 }
 
@@ -37,7 +38,7 @@ func (l *Ledger) Standings() (all []Standing, _ error) {
 	}
 	for _, name := range names {
 		if path := tree.Line(name); len(path) > 0 && !api.ReservedQuota(name) {
-			all = append(all, Standing{path[0].Identity(), now.status(path)})
+			all = append(all, Standing{path[0].Identity(), path[0].UID, now.status(path)})
 		}
 	}
 	return all, nil
