@@ -23,6 +23,8 @@ const (
 	// statusEvery is the time between two looks at all quotas, and statusBatch the most quotas that one look reads or writes.
 	statusEvery = 5 * time.Second
 	statusBatch = 50
+	// statusTries is how often a quota is tried in one look: reservations are written to the same object, perhaps many times a second.
+	statusTries = 3
 	// statusChecked is how long what was read or written is trusted: others may erase it. A round checks at most statusChecks.
 	statusChecked = 5 * time.Minute
 	statusChecks  = 5
@@ -64,6 +66,8 @@ type knownStatus struct {
 	at     time.Time              // when that was so
 	until  time.Time              // it is left alone
 	others string                 // another writer
+
+	refused bool // the API server has not taken it
 }
 
 // newStatusWriter returns the writer for a cluster, which is available once it is open.
@@ -126,7 +130,7 @@ func (w *statusWriter) round(ctx context.Context) {
 		if now.Before(known.until) {
 			continue
 		}
-		if (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+		if known.others != "" || (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
 			if checks == 0 || now.Before(known.at.Add(statusChecked)) {
 				continue
 			}
@@ -181,8 +185,7 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 	}
 	has, err := w.supported(ctx)
 	if err != nil {
-		w.failed(err)
-		return false
+		return w.failed(ctx, err)
 	}
 	if w.has = has; !has {
 		w.pause = w.now().Add(statusElsewhere)
@@ -196,16 +199,37 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 
 // one writes one quota, if it has to. It reports whether the next one can be tried.
 func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
+	within, cancel := context.WithTimeout(ctx, statusRest)
+	defer cancel()
+	err := w.try(within, s)
+	for range statusTries - 1 {
+		if !apierrors.IsConflict(err) {
+			break
+		}
+		err = w.try(within, s)
+	}
+	switch {
+	case err == nil || apierrors.IsConflict(err):
+		return true
+	case apierrors.IsNotFound(err):
+		return true // deleted, as the watch will show
+	case apierrors.IsInvalid(err):
+		w.refused(s, err)
+		return true
+	}
+	return w.failed(ctx, err)
+}
+
+// try reads a quota and writes it.
+func (w *statusWriter) try(ctx context.Context, s ledger.Standing) error {
 	now := w.now()
 	was, err := w.read(ctx, s.Quota)
 	switch {
-	case apierrors.IsNotFound(err):
-		return true // deleted, as the watch will show
 	case err != nil:
-		return w.failed(err)
+		return err
 	case was.Others != "":
 		w.leave(s, was.Others)
-		return true
+		return nil
 	}
 	known := knownStatus{uid: s.UID, status: was.Status, at: now}
 	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Says(s.Status) && rest > 0 {
@@ -218,24 +242,34 @@ func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
 		known.status, known.until = s.Status, now.Add(statusRest)
 	}
 	w.known[s.Quota], w.quiet = known, false
-	return true
+	return nil
 }
 
-// unwritten notes why a write has failed. After a conflict the quota is read again in the next round.
-func (w *statusWriter) unwritten(err error) bool {
+// unwritten notes why a write has failed.
+func (w *statusWriter) unwritten(err error) error {
 	if apierrors.IsConflict(err) {
 		w.conflicts.Add(1)
-		return true
 	}
 	if apierrors.IsNotFound(err) {
 		w.has = false // the quota is deleted, or the CRD was replaced: discovery tells
-		return true
 	}
-	return w.failed(err)
+	return err
 }
 
-// failed notes a failure. Others would fail, too.
-func (w *statusWriter) failed(err error) bool {
+// refused notes that the API server takes the status of all quotas but one. It is tried again after a while.
+func (w *statusWriter) refused(s ledger.Standing, err error) {
+	w.failures.Add(1)
+	if !w.known[s.Quota].refused {
+		w.log.WithField("quota", s.Quota.String()).WithError(err).Warn("cannot write the status of a quota; it is tried again")
+	}
+	w.known[s.Quota] = knownStatus{uid: s.UID, refused: true, until: w.now().Add(statusElsewhere)}
+}
+
+// failed notes a failure. Others would fail, too. When the replica ends, nothing has failed.
+func (w *statusWriter) failed(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	w.failures.Add(1)
 	w.pause = w.now().Add(statusRest)
 	if !w.quiet {

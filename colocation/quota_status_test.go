@@ -139,10 +139,16 @@ func TestStatusRace(t *testing.T) {
 		found.Version = "0"
 		return found, err
 	}
-	d.expect(t, w, 0, "discovery", "read a", "write a 1")
-	w.read = read
-	d.expect(t, w, time.Second, "read a", "write a 1")
-	if w.conflicts.Load() != 1 || w.written.Load() != 1 || w.failures.Load() != 0 {
+	d.expect(t, w, 0, "discovery", "read a", "write a 1", "read a", "write a 1", "read a", "write a 1")
+	w.read = func(ctx context.Context, key types.NamespacedName) (collections.QuotaStatus, error) {
+		found, err := read(ctx, key)
+		if w.conflicts.Load() == 3 {
+			found.Version = "0"
+		}
+		return found, err
+	}
+	d.expect(t, w, time.Second, "read a", "write a 1", "read a", "write a 1")
+	if w.conflicts.Load() != 4 || w.written.Load() != 1 || w.failures.Load() != 0 {
 		t.Error(w.conflicts.Load(), w.written.Load(), w.failures.Load())
 	}
 }
@@ -209,6 +215,64 @@ func TestStatusFails(t *testing.T) {
 	d.expect(t, w, 10*time.Second, "read a", "write a 1", "read b", "write b 1")
 	w.standings = func() ([]ledger.Standing, error) { return nil, errors.New("not known yet") }
 	d.expect(t, w, time.Hour)
+}
+
+// TestStatusRefused: a status that the API server does not take keeps no other quota from being written, and is logged once.
+func TestStatusRefused(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	d.stand("b", 1)
+	w, logged := d.replica()
+	write := w.write
+	w.write = func(ctx context.Context, key types.NamespacedName, was collections.QuotaStatus, is api.ElasticQuotaStatus) error {
+		if err := write(ctx, key, was, is); err != nil || key.Name != "a" {
+			return err
+		}
+		return apierrors.NewInvalid(api.ElasticQuotaKind.GroupKind(), key.Name, nil)
+	}
+	d.expect(t, w, 0, "discovery", "read a", "write a 1", "read b", "write b 1")
+	d.stored["a"] = collections.QuotaStatus{Version: "1"}
+	d.expect(t, w, statusElsewhere-time.Second)
+	d.expect(t, w, time.Second, "read a", "write a 1")
+	checkStatusMetrics(t, w, 1, 0, 2, 0, 0)
+	if n := len(logged.AllEntries()); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// TestStatusEnds: a request has a time limit, and the end of a replica is no failure.
+func TestStatusEnds(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	w, logged := d.replica()
+	ctx, end := context.WithCancel(t.Context())
+	w.read = func(ctx context.Context, _ types.NamespacedName) (found collections.QuotaStatus, _ error) {
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("no time limit")
+		}
+		end()
+		return found, ctx.Err()
+	}
+	w.round(ctx)
+	checkStatusMetrics(t, w, 0, 0, 0, 0, 0)
+	if n := len(logged.AllEntries()); n != 0 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// TestStatusOfOthers: quotas that another writer has are looked at a few at a time.
+func TestStatusOfOthers(t *testing.T) {
+	d := newDesk()
+	for i := range 2 * statusChecks {
+		name := fmt.Sprintf("q%02d", i)
+		d.stand(name, 1)
+		d.stored[name] = collections.QuotaStatus{Version: "1", Others: "koord-scheduler"}
+	}
+	w, _ := d.replica()
+	w.round(t.Context())
+	d.expect(t, w, statusElsewhere, "read q00", "read q01", "read q02", "read q03", "read q04")
+	d.expect(t, w, 0, "read q05", "read q06", "read q07", "read q08", "read q09")
+	d.expect(t, w, 0)
 }
 
 // TestStatusErased: a quota that was made anew is written at once, and what somebody has erased, in a few minutes, by one of the replicas.
