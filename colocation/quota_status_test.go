@@ -83,7 +83,7 @@ func (d *desk) replica() (*statusWriter, *test.Hook) {
 			case d.stored[key.Name].Version != was.Version:
 				return apierrors.NewConflict(api.ElasticQuotaResource.GroupResource(), key.Name, nil)
 			}
-			d.stored[key.Name] = collections.QuotaStatus{Version: was.Version + "1", Status: is, Written: d.clock.Truncate(time.Second)}
+			d.stored[key.Name] = collections.QuotaStatus{Version: was.Version + "1", Status: is, QuotaStatusWriters: collections.QuotaStatusWriters{Written: d.clock.Truncate(time.Second)}}
 			return nil
 		},
 	}
@@ -157,7 +157,7 @@ func TestStatusRace(t *testing.T) {
 func TestStatusOfAnother(t *testing.T) {
 	d := newDesk()
 	d.stand("a", 1)
-	d.stored["a"] = collections.QuotaStatus{Version: "1", Others: "koord-scheduler"}
+	d.stored["a"] = collections.QuotaStatus{Version: "1", QuotaStatusWriters: collections.QuotaStatusWriters{Others: "koord-scheduler"}}
 	w, logged := d.replica()
 	d.expect(t, w, 0, "discovery", "read a")
 	d.stand("a", 2)
@@ -266,7 +266,7 @@ func TestStatusOfOthers(t *testing.T) {
 	for i := range 2 * statusChecks {
 		name := fmt.Sprintf("q%02d", i)
 		d.stand(name, 1)
-		d.stored[name] = collections.QuotaStatus{Version: "1", Others: "koord-scheduler"}
+		d.stored[name] = collections.QuotaStatus{Version: "1", QuotaStatusWriters: collections.QuotaStatusWriters{Others: "koord-scheduler"}}
 	}
 	w, _ := d.replica()
 	w.round(t.Context())

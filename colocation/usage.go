@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/server/suite"
 )
@@ -31,6 +31,9 @@ func usage(ctx context.Context, ask suite.UsageQuestion) (suite.Usage, error) {
 	}
 	for _, name := range v.of(ask.Namespace, &answer) {
 		answer.Quotas = append(answer.Quotas, v.usageOf(name))
+		if q, _ := v.tree.Get(name); v.writers(q).Others != "" {
+			answer.Notes = append(answer.Notes, fmt.Sprintf("%s writes the status of %s, so that usher does not", v.writers(q).Others, name))
+		}
 	}
 	answer.Takes = v.takes(ask)
 	return answer, nil
@@ -99,13 +102,13 @@ type level struct {
 }
 
 func (v visible) level(q *quota.Quota, name corev1.ResourceName) level {
-	l, status := level{quota: q}, v.stored[q.Identity()].Status
-	if used, has := status.Used[name]; has {
+	l, status, writers := level{quota: q}, v.stored[q.Identity()].Status, v.writers(q)
+	if used, has := status.Used[name]; has && (writers.Others == "" || writers.OthersUsed) {
 		l.used = &used
-	} else if written(status) {
+	} else if v.written(q) {
 		l.used = &quota.Amount{}
 	}
-	if reserved := status.Reserved[name]; written(status) {
+	if reserved := status.Reserved[name]; v.written(q) {
 		l.reserved = &reserved
 	}
 	if limit, source, limited := q.Limit(name); limited {
@@ -114,8 +117,16 @@ func (v visible) level(q *quota.Quota, name corev1.ResourceName) level {
 	return l
 }
 
-// written reports whether usher has written a status: Koordinator's scheduler writes what is used alone.
-func written(status api.ElasticQuotaStatus) bool { return len(status.Limit)+len(status.Binds) > 0 }
+func (v visible) writers(q *quota.Quota) collections.QuotaStatusWriters {
+	return collections.WritersOf(v.stored[q.Identity()])
+}
+
+// written reports whether usher writes the status of a quota: Koordinator's scheduler writes what is used alone, and leaves the
+// rest as usher wrote it last.
+func (v visible) written(q *quota.Quota) bool {
+	status := v.stored[q.Identity()].Status
+	return len(status.Limit)+len(status.Binds) > 0 && v.writers(q).Others == ""
+}
 
 // left returns what a quota has left by its own limit; nil if it is not known.
 func (l level) left() *quota.Amount {
@@ -172,7 +183,7 @@ func (v visible) bound(path []*quota.Quota, name corev1.ResourceName) (b bound) 
 		return b
 	}
 	switch binds, said := status.Binds[name]; {
-	case !written(status):
+	case !v.written(path[0]):
 		b.limits, b.most, b.by = true, true, above+notReadable
 	case said && !slices.ContainsFunc(path, func(q *quota.Quota) bool { return q.Name == binds }):
 		b.limits, b.most, b.by = true, true, binds+notReadable
@@ -191,10 +202,8 @@ func (v visible) usageOf(name string) suite.QuotaUsage {
 	if q.Parent != api.RootQuota {
 		made.Parent = q.Parent
 	}
-	for _, m := range stored.ManagedFields {
-		if m.Manager == cluster.FieldManager && m.Subresource == "status" && m.Time != nil {
-			made.AsOf = &m.Time.Time
-		}
+	if at := collections.WritersOf(stored).Written; v.written(q) && !at.IsZero() {
+		made.AsOf = &at
 	}
 	for _, name := range v.resources(path) {
 		l, b := v.level(q, name), v.bound(path, name)

@@ -159,6 +159,26 @@ func TestUsageInCycle(t *testing.T) {
 	}
 }
 
+// TestUsageOfAnotherWriter: what usher wrote before another writer came is not known any more.
+func TestUsageOfAnotherWriter(t *testing.T) {
+	one := func(name, writes string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"both","managedFields":[{"manager":"usher","subresource":"status","time":"2026-11-27T13:00:00Z"},
+			{"manager":"koord-scheduler","fieldsV1":%s}]},"spec":{"max":{"cpu":"8"}},
+			"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"x"}}}`, name, writes)
+	}
+	tenants["both"] = []string{one("all", `{"f:status":{"f:used":{}}}`), one("annotations", `{"f:metadata":{"f:annotations":{"f:quota.scheduling.koordinator.sh/runtime":{}}}}`)}
+	defer delete(tenants, "both")
+	u := answerTo(t, seenBy(t, "both"), "both")
+	for name, want := range map[string]string{"all": "cpu 6 ? 8 ? all, of which is not known what is used", "annotations": "cpu ? ? 8 ? annotations, of which is not known what is used"} {
+		if got := strings.Join(said(u, name), "; "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if u.Quotas[0].AsOf != nil || !strings.Contains(fmt.Sprint(u.Notes), "koord-scheduler writes the status of all") {
+		t.Errorf("%+v", u)
+	}
+}
+
 // TestUsageUnread: a user who may not list the quotas of his namespace gets an error, and of other namespaces, a doubt.
 func TestUsageUnread(t *testing.T) {
 	if _, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {

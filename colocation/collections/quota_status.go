@@ -20,8 +20,15 @@ import (
 type QuotaStatus struct {
 	Version string
 	Status  api.ElasticQuotaStatus
+	QuotaStatusWriters
+}
+
+// QuotaStatusWriters are those who write the status of a quota, by its managedFields.
+type QuotaStatusWriters struct {
 	// Others is the name of another writer of what usher would write; empty if there is none.
 	Others string
+	// OthersUsed is set if status.used is of another writer.
+	OthersUsed bool
 	// Written is when usher wrote the status last; zero if never.
 	Written time.Time
 }
@@ -55,23 +62,30 @@ func (r Records) ReadQuotaStatus(ctx context.Context, name types.NamespacedName)
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return found, err
 	}
-	found = QuotaStatus{Version: q.ResourceVersion, Status: q.Status}
+	return QuotaStatus{Version: q.ResourceVersion, Status: q.Status, QuotaStatusWriters: WritersOf(&q)}, nil
+}
+
+// WritersOf returns who writes the status of a quota.
+func WritersOf(q *api.ElasticQuota) (found QuotaStatusWriters) {
 	for _, m := range q.ManagedFields {
-		switch {
-		case m.Manager == cluster.FieldManager && m.Subresource == "status" && m.Time != nil:
-			found.Written = m.Time.Time
-		case m.Manager != cluster.FieldManager && writesQuotaStatus(m):
-			found.Others = m.Manager
+		if m.Manager == cluster.FieldManager {
+			if m.Subresource == "status" && m.Time != nil {
+				found.Written = m.Time.Time
+			}
+			continue
+		}
+		if used, scheduled := writesQuotaStatus(m); used || scheduled {
+			found.Others, found.OthersUsed = m.Manager, found.OthersUsed || used
 		}
 	}
-	return found, nil
+	return found
 }
 
 // scheduled are the annotations that Koordinator's scheduler writes together with status.used, and nobody else does.
 var scheduled = []string{"quota.scheduling.koordinator.sh/runtime", "quota.scheduling.koordinator.sh/request"}
 
-// writesQuotaStatus reports whether a manager has written status.used, or what Koordinator's scheduler writes with it.
-func writesQuotaStatus(m metav1.ManagedFieldsEntry) bool {
+// writesQuotaStatus reports whether a manager has written status.used, and whether what Koordinator's scheduler writes with it.
+func writesQuotaStatus(m metav1.ManagedFieldsEntry) (used, asScheduler bool) {
 	var fields struct {
 		Metadata struct {
 			Annotations map[string]any `json:"f:annotations"`
@@ -79,10 +93,10 @@ func writesQuotaStatus(m metav1.ManagedFieldsEntry) bool {
 		Status map[string]any `json:"f:status"`
 	}
 	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-		return false
+		return false, false
 	}
-	_, used := fields.Status["f:used"]
-	return used || slices.ContainsFunc(scheduled, func(key string) bool { _, has := fields.Metadata.Annotations["f:"+key]; return has })
+	_, used = fields.Status["f:used"]
+	return used, slices.ContainsFunc(scheduled, func(key string) bool { _, has := fields.Metadata.Annotations["f:"+key]; return has })
 }
 
 // HasQuotaStatus reports whether the API server's CRD has the subresource by which usher writes the status.
