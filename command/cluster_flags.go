@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
 )
 
@@ -35,6 +37,17 @@ func (o *clusterFlags) check() error {
 		return fmt.Errorf("--kubeconfig is for --cluster=api, --certs=managed and --debug-auth")
 	}
 	return nil
+}
+
+// namespaceOr returns a namespace that a flag names or, without one, that which kubectl would use; in files it is default.
+func (o *clusterFlags) namespaceOr(named string) (string, error) {
+	switch {
+	case named != "":
+		return named, nil
+	case o.source != "api":
+		return metav1.NamespaceDefault, nil
+	}
+	return apiserver.Namespace(o.kubeconfig)
 }
 
 // from returns the source that the flags name.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +83,7 @@ func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.uid, "uid", "", "UID of the object whose requests are shown")
 	set.StringVar(&o.refusal, "refusal", "", "id of the refusal whose requests are shown, such as 1f0c9a3e: a refusal's message ends with it")
 	set.StringVar(&o.kind, "kind", "", "resource or kind of the objects whose requests are shown, such as pods or pods/status")
-	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, default)")
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, that of kubectl)")
 	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and earlier ones")
 	set.BoolVar(&o.Documents, "documents", false, "print the object after each webhook, as far as it is known")
 	set.BoolVar(&o.ShowValues, "show-values", false, "show values of environment variables and annotations, and the data of Secrets")
@@ -208,7 +207,11 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 	if err != nil {
 		return nil, err
 	}
-	in := explain.Cluster{Options: o.Options, Source: reader.API(client), Namespace: cmp.Or(o.namespace, "default"), Requests: p.requestsOf(o), UID: o.uid}
+	namespace, err := o.clusterSource.namespaceOr(o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	in := explain.Cluster{Options: o.Options, Source: reader.API(client), Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
 	in.Policy = func(ctx context.Context) (explain.Policy, error) {
 		hooks := hooksOf(ctx, in.Source)
 		policy, err := p.policyOf(ctx, &o, in.Source)

@@ -46,7 +46,7 @@ func (p Program) quotaCommand() *cobra.Command {
   usher quota -n team-a -f samples/manifests/quota-pod.yaml --cluster-dir samples/cluster`}
 	set := c.Flags()
 	set.SortFlags = false
-	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace whose quotas are shown (default: default)")
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace whose quotas are shown (default: that of kubectl; in files, default)")
 	set.StringArrayVarP(&o.files, "file", "f", nil, "manifest whose pods would be created; - is standard input; may be repeated")
 	set.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.clusterSource.addTo(set)
@@ -78,7 +78,10 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 	if err != nil {
 		return err
 	}
-	ask := suite.UsageQuestion{Source: source, Namespace: cmp.Or(o.namespace, "default"), Gates: o.gates}
+	ask := suite.UsageQuestion{Source: source, Gates: o.gates}
+	if ask.Namespace, err = o.clusterSource.namespaceOr(o.namespace); err != nil {
+		return err
+	}
 	for _, file := range o.files {
 		pods, err := usage.Plan(p.readFile(file), ask.Namespace, limitRangesIn(ctx, source))
 		if err != nil {

@@ -2,7 +2,11 @@ package command
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,5 +41,30 @@ func TestQuota(t *testing.T) {
 		if code := program.Run(t.Context(), append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%q: exit %d\n%s%s", c.args, code, out.String(), errs.String())
 		}
+	}
+}
+
+// TestQuotaNamespace: without -n, the namespace is that of the kubeconfig's context.
+func TestQuotaNamespace(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"kind":"ElasticQuotaList","apiVersion":"scheduling.sigs.k8s.io/v1alpha1","items":[]}`)
+	}))
+	t.Cleanup(server.Close)
+	for context, want := range map[string]string{`"namespace":"shop",`: "namespace shop:", "": "namespace default:"} {
+		kubeconfig := filepath.Join(t.TempDir(), "config")
+		text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u"}],`+
+			`"contexts":[{"name":"c","context":{%s"cluster":"c","user":"u"}}]}`, server.URL, context)
+		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		program := Program{Suites: suite.List{colocation.New()}, Out: &out, Err: &errs}
+		if code := program.Run(t.Context(), []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: exit %d\n%s%s", context, code, out.String(), errs.String())
+		}
+	}
+	if got, err := (&clusterFlags{source: "api"}).namespaceOr("named"); got != "named" || err != nil {
+		t.Error(got, err)
 	}
 }

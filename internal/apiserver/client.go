@@ -23,14 +23,24 @@ import (
 // default its current one) or, if kubeconfig is empty, from where kubectl would take it, or from the pod's service
 // account. The error for neither of them names no flag and no environment variable: callers say which flag they have.
 func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	config, err := load(kubeconfig, context).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) { // client-go names the variable KUBERNETES_MASTER, which has no effect here
 		return nil, errors.New("found neither a kubeconfig file nor the token of a service account")
 	}
 	return config, err
+}
+
+// Namespace returns the namespace that kubectl would use: that of the current context of a kubeconfig file, or of the pod; else
+// default.
+func Namespace(kubeconfig string) (string, error) {
+	namespace, _, err := load(kubeconfig, "").Namespace()
+	return namespace, err
+}
+
+func load(kubeconfig, context string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
 // NewREST returns a client that decodes only errors, and whose requests have no time limit but their context's.
