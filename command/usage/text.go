@@ -28,7 +28,7 @@ func Text(to io.Writer, u suite.Usage, color bool) {
 	}
 	for _, q := range u.Quotas {
 		if q.AsOf != nil {
-			_, _ = fmt.Fprintf(to, "%s: as of %s, when it last changed\n", harmless(q.Name), q.AsOf.UTC().Format("2006-01-02 15:04:05Z"))
+			_, _ = fmt.Fprintf(to, "%s: as of %s, when usher wrote it; what has not changed is not written again\n", harmless(q.Name), q.AsOf.UTC().Format("2006-01-02 15:04:05Z"))
 		}
 	}
 	for _, note := range u.Notes {
@@ -63,7 +63,7 @@ func ExitOf(u suite.Usage) review.Exit {
 	if len(u.Takes) > 0 {
 		return code
 	}
-	if len(u.Unknown) > 0 && len(u.Quotas) == 0 {
+	if len(u.Unknown) > 0 {
 		return review.Unjudged
 	}
 	for _, q := range u.Quotas {
@@ -95,11 +95,11 @@ func quotaRows(quotas []suite.QuotaUsage) (rows []row) {
 			}
 			if r.Left != nil {
 				left = *r.Left
-				if r.LeftMost {
-					left = "at most " + left
-				}
 				if strings.HasPrefix(left, "0") || strings.HasPrefix(left, "-") {
 					mark = red
+				}
+				if r.LeftMost {
+					left = "at most " + left
 				}
 			}
 			rows = append(rows, row{mark, strings.Join([]string{name, string(r.Name), or(r.Used), or(r.Reserved), limit, left, r.By}, "\t")})

@@ -93,7 +93,7 @@ func says(s string) *string { return &s }
 func TestText(t *testing.T) {
 	u := suite.Usage{
 		Quotas: []suite.QuotaUsage{{Name: "team\x1b[31m", Resources: []suite.ResourceUsage{
-			{Name: "cpu", Used: says("6"), Reserved: says("1"), Limit: says("8"), Left: says("1"), LeftMost: true, By: "org"}, {Name: "memory", By: "org"}, {Name: "gpu", Unlimited: true, Used: says("1")}}}},
+			{Name: "cpu", Used: says("6"), Reserved: says("1"), Limit: says("8"), Left: says("1"), LeftMost: true, By: "org"}, {Name: "memory", By: "org"}, {Name: "disk", Left: says("0"), LeftMost: true}, {Name: "gpu", Unlimited: true, Used: says("1")}}}},
 		Takes:   []suite.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: suite.FitsNo, Resources: []suite.ResourceTake{{Name: "cpu", Takes: "4", Fits: suite.FitsNo, By: "team (spec.max)"}}}},
 		Unknown: []string{"something"},
 	}
@@ -103,6 +103,7 @@ func TestText(t *testing.T) {
 	want := `QUOTA      RESOURCE  USED       RESERVED   LIMIT  LEFT       BY
 team�[31m  cpu       6          1          8      at most 1  org
 team�[31m  memory    not known  not known  none   not known  org
+team�[31m  disk      not known  not known  none   at most 0
 team�[31m  gpu       1          not known  none   no limit
 
 PODS  OF              QUOTA  RESOURCE  TAKES  FITS  BY
@@ -113,7 +114,8 @@ taken as written, as new pods, with requests from limits: LimitRanges, RuntimeCl
 	if plain.String() != want {
 		t.Errorf("%s", plain.String())
 	}
-	if !strings.Contains(colored.String(), "\x1b[31m2     Deployment web") || !strings.Contains(colored.String(), "\x1b[1mQUOTA") {
+	if !strings.Contains(colored.String(), "\x1b[31m2     Deployment web") || !strings.Contains(colored.String(), "\x1b[1mQUOTA") ||
+		!strings.Contains(colored.String(), "\x1b[31mteam�[31m  disk") {
 		t.Errorf("%q", colored.String())
 	}
 }
@@ -134,6 +136,7 @@ func TestExit(t *testing.T) {
 		want  review.Exit
 	}{
 		{suite.Usage{}, review.Fine}, {suite.Usage{Unknown: []string{"x"}}, review.Unjudged},
+		{suite.Usage{Unknown: []string{"x"}, Quotas: quota(suite.ResourceUsage{Left: says("1")}).Quotas}, review.Unjudged},
 		{quota(suite.ResourceUsage{Left: says("1")}), review.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), review.Unjudged},
 		{quota(suite.ResourceUsage{}), review.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), review.Fine},
 		{takes(suite.FitsYes), review.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), review.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), review.Refused},

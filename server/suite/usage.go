@@ -40,7 +40,7 @@ type QuotaUsage struct {
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
 	Parent    string          `json:"parent,omitempty"`
-	AsOf      *time.Time      `json:"asOf,omitempty"` // when the numbers were written, which is when they last changed
+	AsOf      *time.Time      `json:"asOf,omitempty"` // when usher wrote the numbers; what has not changed is not written again
 	Resources []ResourceUsage `json:"resources,omitempty"`
 }
 
