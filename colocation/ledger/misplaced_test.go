@@ -46,6 +46,40 @@ func TestMisplaced(t *testing.T) {
 	}
 }
 
+// TestMisplacedInSameTree: without a change of the tree, too, a first record, one that had misplaced reservations and a deleted object
+// are noticed.
+func TestMisplacedInSameTree(t *testing.T) {
+	a, b := makeQuota("a", "", "cpu=1"), makeQuota("b", "", "cpu=1")
+	o, tree := newObjects(), quota.NewTree([]*quota.Quota{a, b})
+	version := 0
+	put := func(record string) {
+		version++
+		o.Put(Seen{Version: strconv.Itoa(version), Object: a, Record: record})
+	}
+	below := func(what string, want int) {
+		t.Helper()
+		if got := len(o.misplacedBelow(tree, "b").Pods); got != want {
+			t.Errorf("%s: %d, want %d", what, got, want)
+		}
+	}
+	const two, one = `{"pods":[{"pod":"n/p","quota":"b"},{"pod":"n/q","quota":"b"}]}`, `{"pods":[{"pod":"n/p","quota":"b"}]}`
+	below("nothing is known", 0)
+	put("")
+	below("an object without a record", 0)
+	put(two)
+	below("a first record", 2)
+	put(one)
+	below("one has been dropped", 1)
+	put(two)
+	below("and is back", 2)
+	put("")
+	below("no record", 0)
+	put(one)
+	below("another", 1)
+	o.Remove(Seen{Version: strconv.Itoa(version + 1), Object: a})
+	below("no object", 0)
+}
+
 // tellMisplaced describes what is found.
 func tellMisplaced(o *objects, tree *quota.Tree, tops []string) string {
 	pods := map[string][]string{}
