@@ -127,7 +127,7 @@ func (w *statusWriter) round(ctx context.Context) {
 	budget, checks := statusBatch, statusChecks
 	for _, s := range after(all, w.last) {
 		known := w.known[s.Quota]
-		if now.Before(known.until) {
+		if s.Behind || now.Before(known.until) {
 			continue
 		}
 		if known.others != "" || (collections.QuotaStatus{Status: known.status}).Says(s.Status) {

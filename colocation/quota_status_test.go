@@ -275,6 +275,18 @@ func TestStatusOfOthers(t *testing.T) {
 	d.expect(t, w, 0)
 }
 
+// TestStatusBehind: a replica does not write a quota of which others know more.
+func TestStatusBehind(t *testing.T) {
+	d := newDesk()
+	d.stand("a", 1)
+	d.stand("b", 1)
+	d.now[0].Behind = true
+	w, _ := d.replica()
+	d.expect(t, w, 0, "discovery", "read b", "write b 1")
+	d.now[0].Behind = false
+	d.expect(t, w, 0, "read a", "write a 1")
+}
+
 // TestStatusErased: a quota that was made anew is written at once, and what somebody has erased, in a few minutes, by one of the replicas.
 func TestStatusErased(t *testing.T) {
 	d := newDesk()

@@ -19,6 +19,7 @@ type holdings struct {
 	byPod    map[string][]*reservation
 	reserved map[string]sum // by quota: reserved in the quota and its descendants, beyond what is used
 	paths    map[string][]*quota.Quota
+	needs    string // the version up to which the pods must be known; see record.Seen
 }
 
 // newHoldings counts the reservations of the tree's own record, and misplaced, those found in records of other objects.

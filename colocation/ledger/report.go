@@ -113,7 +113,9 @@ func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdi
 	l.accounts.with(tree, func(a *accounts) {
 		own, _ := l.dropSeen(a, v, found)
 		misplaced, _ := l.dropSeen(a, v, v.misplaced)
-		do(newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods)))
+		h := newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods))
+		h.needs = newest(found.Seen, v.misplaced.Seen)
+		do(h)
 	})
 }
 

@@ -15,6 +15,8 @@ type Standing struct {
 	Quota  types.NamespacedName
 	UID    types.UID
 	Status api.ElasticQuotaStatus
+	// Behind is set if other replicas have observed more pods: they are not reserved any more, and not used yet.
+	Behind bool
 }
 
 // Standings returns where each quota stands, sorted by name, except the reserved ones, which limit nothing. It fails like
@@ -24,7 +26,7 @@ func (l *Ledger) Standings() (all []Standing, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	names, now, below := tree.Names(), totals{used: map[string]sum{}, reserved: map[string]sum{}}, map[*quota.Quota][]string{}
+	names, now, below := tree.Names(), totals{map[string]sum{}, map[string]sum{}, map[string]bool{}}, map[*quota.Quota][]string{}
 	for _, name := range names {
 		if path := tree.Path(name); len(path) > 0 && !api.ReservedQuota(name) {
 			below[path[len(path)-1]] = append(below[path[len(path)-1]], name)
@@ -38,21 +40,26 @@ func (l *Ledger) Standings() (all []Standing, _ error) {
 	}
 	for _, name := range names {
 		if path := tree.Line(name); len(path) > 0 && !api.ReservedQuota(name) {
-			all = append(all, Standing{path[0].Identity(), path[0].UID, now.status(path)})
+			all = append(all, Standing{path[0].Identity(), path[0].UID, now.status(path), now.behind[name]})
 		}
 	}
 	return all, nil
 }
 
-// totals are copies of what is used and reserved, by quota.
-type totals struct{ used, reserved map[string]sum }
+// totals are copies of what is used and reserved, by quota, and the quotas for which this replica is behind.
+type totals struct {
+	used, reserved map[string]sum
+	behind         map[string]bool
+}
 
 // copy copies what holdings count in quotas. That is quick: no pod is decided on meanwhile.
 func (t totals) copy(h *holdings, names []string) error {
 	if !h.accounts.listed {
 		return errBehind
 	}
+	behind := h.accounts.upTo(h.needs) != nil
 	for _, name := range names {
+		t.behind[name] = behind
 		t.used[name] = maps.Clone(h.accounts.used[name])
 	}
 	maps.Copy(t.reserved, h.reserved) // made for these holdings

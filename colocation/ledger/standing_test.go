@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
 
 	"usher.dev/usher/colocation/api"
@@ -36,6 +37,20 @@ func TestStandings(t *testing.T) {
 	l.Pods().Put(seenPod(makePod("a/more", "3", "cpu=2"), 4))
 	if all, _ := l.Standings(); all[1].Status.Binds["cpu"] != "org" {
 		t.Errorf("one cpu is left in org, two are in b: %v", all[1].Status.Binds)
+	}
+}
+
+// TestStandingsBehind: a replica that has not observed a pod that another one has dropped the reservation for is behind in that tree.
+func TestStandingsBehind(t *testing.T) {
+	l := lay(t, makeQuota("a", "", "cpu=8"), makeQuota("b", "", "cpu=8"))
+	q, _ := l.tree.Get("a")
+	l.objects.update(Object{Quota: q, Version: "9", Record: `{"seen":"9"}`})
+	for version, want := range map[int]bool{8: true, 9: false} {
+		l.Pods().Replace(nil, strconv.Itoa(version))
+		all, err := l.Standings()
+		if err != nil || len(all) != 2 || all[0].Behind != want || all[1].Behind {
+			t.Errorf("%d: %+v, %v", version, all, err)
+		}
 	}
 }
 
