@@ -86,8 +86,11 @@ func (v visible) of(namespace string, answer *suite.Usage) (names []string) {
 		answer.Unknown = append(answer.Unknown, fmt.Sprintf("whether a quota elsewhere lists namespace %s; an administrator sees it with the same command", namespace))
 	}
 	for _, name := range v.tree.Names() {
-		if q, _ := v.tree.Get(name); q != nil && q.Namespace == namespace && !slices.Contains(names, name) {
+		switch q, _ := v.tree.Get(name); {
+		case q.Namespace == namespace && !slices.Contains(names, name):
 			names = append(names, name)
+		case q.Namespace != namespace && v.stored[types.NamespacedName{Namespace: namespace, Name: name}] != nil:
+			answer.Notes = append(answer.Notes, fmt.Sprintf("quota %s of namespace %s does not count: %s has the name", name, namespace, q.Identity()))
 		}
 	}
 	return names

@@ -159,6 +159,16 @@ func TestUsageInCycle(t *testing.T) {
 	}
 }
 
+// TestUsageOfDouble: of two quotas of one name, the younger one is named, too.
+func TestUsageOfDouble(t *testing.T) {
+	tenants["young"] = []string{`{"metadata":{"name":"team-a","namespace":"young","creationTimestamp":"2026-11-27T13:00:00Z"},"spec":{"max":{"cpu":"1"}}}`}
+	defer delete(tenants, "young")
+	u := answerTo(t, seenBy(t), "young")
+	if len(u.Quotas) != 0 || !strings.Contains(fmt.Sprint(u.Notes), "quota team-a of namespace young does not count: team-a/team-a has the name") {
+		t.Errorf("%+v", u)
+	}
+}
+
 // TestUsageOfAnotherWriter: what usher wrote before another writer came is not known any more.
 func TestUsageOfAnotherWriter(t *testing.T) {
 	one := func(name, writes string) string {
