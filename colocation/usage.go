@@ -87,6 +87,8 @@ func (v visible) of(namespace string, answer *suite.Usage) (names []string) {
 	}
 	for _, name := range v.tree.Names() {
 		switch q, _ := v.tree.Get(name); {
+		case q.Namespace == namespace && api.ReservedQuota(name):
+			answer.Notes = append(answer.Notes, fmt.Sprintf("quota %s limits nothing", name))
 		case q.Namespace == namespace && !slices.Contains(names, name):
 			names = append(names, name)
 		case q.Namespace != namespace && v.stored[types.NamespacedName{Namespace: namespace, Name: name}] != nil:

@@ -169,6 +169,16 @@ func TestUsageOfDouble(t *testing.T) {
 	}
 }
 
+// TestUsageOfReserved: the quotas that limit nothing, which usher does not write, are not unknown.
+func TestUsageOfReserved(t *testing.T) {
+	tenants["system"] = []string{`{"metadata":{"name":"koordinator-default-quota","namespace":"system"},"spec":{"max":{"cpu":"1"}}}`}
+	defer delete(tenants, "system")
+	u := answerTo(t, seenBy(t), "system")
+	if len(u.Quotas) != 0 || !strings.Contains(fmt.Sprint(u.Notes), "quota koordinator-default-quota limits nothing") {
+		t.Errorf("%+v", u)
+	}
+}
+
 // TestUsageOfAnotherWriter: what usher wrote before another writer came is not known any more.
 func TestUsageOfAnotherWriter(t *testing.T) {
 	one := func(name, writes string) string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -66,14 +67,17 @@ func ExitOf(u suite.Usage) review.Exit {
 	if len(u.Unknown) > 0 {
 		return review.Unjudged
 	}
-	for _, q := range u.Quotas {
-		for _, r := range q.Resources {
-			if !r.Unlimited && (r.Left == nil || r.LeftMost) {
-				return review.Unjudged
-			}
-		}
+	if slices.ContainsFunc(u.Quotas, leftUnknown) {
+		return review.Unjudged
 	}
 	return review.Fine
+}
+
+// leftUnknown reports whether it is not known what a quota has left.
+func leftUnknown(q suite.QuotaUsage) bool {
+	return len(q.Resources) == 0 || slices.ContainsFunc(q.Resources, func(r suite.ResourceUsage) bool {
+		return !r.Unlimited && (r.Left == nil || r.LeftMost)
+	})
 }
 
 // row is a line of a table; mark is the color of a terminal, or empty.

@@ -139,6 +139,7 @@ func TestExit(t *testing.T) {
 		{suite.Usage{Unknown: []string{"x"}, Quotas: quota(suite.ResourceUsage{Left: says("1")}).Quotas}, review.Unjudged},
 		{quota(suite.ResourceUsage{Left: says("1")}), review.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), review.Unjudged},
 		{quota(suite.ResourceUsage{}), review.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), review.Fine},
+		{suite.Usage{Quotas: []suite.QuotaUsage{{}}}, review.Unjudged},
 		{takes(suite.FitsYes), review.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), review.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), review.Refused},
 	} {
 		if got := ExitOf(c.usage); got != c.want {
