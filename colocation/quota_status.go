@@ -126,15 +126,8 @@ func (w *statusWriter) round(ctx context.Context) {
 	w.forget(all)
 	budget, checks := statusBatch, statusChecks
 	for _, s := range after(all, w.last) {
-		known := w.known[s.Quota]
-		if s.Behind || now.Before(known.until) {
+		if !w.due(s, now, &checks) {
 			continue
-		}
-		if known.others != "" || (collections.QuotaStatus{Status: known.status}).Says(s.Status) {
-			if checks == 0 || now.Before(known.at.Add(statusChecked)) {
-				continue
-			}
-			checks--
 		}
 		if budget--; budget < 0 || !w.supports(ctx) {
 			break
@@ -144,6 +137,22 @@ func (w *statusWriter) round(ctx context.Context) {
 		}
 	}
 	w.count()
+}
+
+// due reports whether a quota must be read: it has changed, or it is checked, of which some more may be.
+func (w *statusWriter) due(s ledger.Standing, now time.Time, checks *int) bool {
+	known := w.known[s.Quota]
+	if s.Behind || now.Before(known.until) {
+		return false
+	}
+	if known.others == "" && !(collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+		return true
+	}
+	if *checks == 0 || now.Before(known.at.Add(statusChecked)) {
+		return false
+	}
+	*checks--
+	return true
 }
 
 // after returns quotas in order, beginning after a name.
@@ -183,7 +192,9 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 	if w.has {
 		return true
 	}
-	has, err := w.supported(ctx)
+	within, cancel := context.WithTimeout(ctx, statusRest)
+	defer cancel()
+	has, err := w.supported(within)
 	if err != nil {
 		return w.failed(ctx, err)
 	}

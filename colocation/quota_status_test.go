@@ -246,6 +246,12 @@ func TestStatusEnds(t *testing.T) {
 	d.stand("a", 1)
 	w, logged := d.replica()
 	ctx, end := context.WithCancel(t.Context())
+	w.supported = func(ctx context.Context) (bool, error) {
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("no time limit")
+		}
+		return true, nil
+	}
 	w.read = func(ctx context.Context, _ types.NamespacedName) (found collections.QuotaStatus, _ error) {
 		if _, limited := ctx.Deadline(); !limited {
 			t.Error("no time limit")
