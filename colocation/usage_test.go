@@ -179,6 +179,19 @@ func TestUsageOfReserved(t *testing.T) {
 	}
 }
 
+// TestUsageByLabelOnly: if only a label chooses the quota, nothing limits pods without one, whatever may be elsewhere.
+func TestUsageByLabelOnly(t *testing.T) {
+	gates, err := gate.Parse(string(api.GateDisableDefaultQuota)+"=true", api.Gates())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "team-a"), Namespace: "team-a", Gates: gates,
+		Pods: []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1)}})
+	if err != nil || len(u.Takes) != 2 || u.Takes[0].Fits != suite.FitsYes || u.Takes[1].Fits != suite.FitsUnknown || len(u.Unknown) != 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
 // TestUsageOfAnotherWriter: what usher wrote before another writer came is not known any more.
 func TestUsageOfAnotherWriter(t *testing.T) {
 	one := func(name, writes string) string {
