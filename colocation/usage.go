@@ -176,7 +176,7 @@ func (v visible) bound(path []*quota.Quota, name corev1.ResourceName) (b bound) 
 		b.limits = true
 		switch left := l.left(); {
 		case left == nil && !b.most:
-			b.most, b.by = true, q.Name+", of which is not known what is used"
+			b.most, b.by = true, q.Name+", whose use is not known"
 		case left != nil && (b.left == nil || left.Cmp(*b.left) < 0):
 			if b.left = left; !b.most {
 				b.by = l.by()

@@ -125,8 +125,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{all, "team-a", []string{"cpu 6 1 8 1 team-a (spec.max)", "memory 2Gi 0 ? 2Gi org (spec.max)"}},
 		{own, "team-a", []string{"cpu 6 1 8 1 team-a (spec.max)", "memory 2Gi 0 ? ? org, which this user may not read"}},
-		{own, "scheduled", []string{"cpu 3 ? 8 ? scheduled, of which is not known what is used"}},
-		{own, "new", []string{"cpu ? ? 8 ? new, of which is not known what is used"}},
+		{own, "scheduled", []string{"cpu 3 ? 8 ? scheduled, whose use is not known"}},
+		{own, "new", []string{"cpu ? ? 8 ? new, whose use is not known"}},
 	} {
 		if got := said(answerTo(t, c.source, "team-a"), c.quota); strings.Join(got, "; ") != strings.Join(c.want, "; ") {
 			t.Errorf("%s: %q, want %q", c.quota, got, c.want)
@@ -247,7 +247,7 @@ func TestUsageTakes(t *testing.T) {
 		{"no such quota", all, []suite.PlannedPods{pods("", "typo", "cpu=1", 1)}, "1 typo no: cpu 1 no"},
 		{"no quota", all, []suite.PlannedPods{pods("free", "", "cpu=1", 1)}, "1  yes: cpu 1 yes"},
 		{"not counted", all, []suite.PlannedPods{{Of: "DaemonSet d", Unknown: "a pod on each node"}}, "0  not known:"},
-		{"not written", own, []suite.PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, of which is not known what is used"},
+		{"not written", own, []suite.PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, whose use is not known"},
 		{"not written, nor limited by what may be read", own, []suite.PlannedPods{pods("", "fresh", "memory=1Gi", 1)},
 			"1 fresh not known: memory 1Gi not known org, which this user may not read"},
 		{"very many", all, []suite.PlannedPods{pods("", "", "cpu=1", 2147483647)}, "2147483647 team-a no: cpu 2147483647 no team-a (spec.max)"},

@@ -97,7 +97,7 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
 	set.StringSliceVar(&o.staticDirs, "static-dir", nil, "directories of webhook configurations that the API server reads from its disk "+
-		"(staticManifestsDir), separated by commas: they are examined with those of the API, which does not show them")
+		"(staticManifestsDir), separated by commas: these are examined, too, and the API does not show them")
 }
 
 // openSource returns the source that the flags name, with the files of the API server.
@@ -248,7 +248,7 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
 	}
 	return append(lines, "not looked at: "+doctor.InFiles(source)+", and whether an admission plug-in is switched off, which usher doctor --canary shows for usher. "+
-		"What webhooks and policies answer, kubectl apply --dry-run=server shows")
+		"kubectl apply --dry-run=server shows what webhooks and policies answer")
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.

@@ -18,15 +18,15 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-const quotaHelp = `Print what the elastic quotas of a namespace have left, and by whose limit: of the quota itself, or of one above it.
+const quotaHelp = `Print what the elastic quotas of a namespace have left, and whose limit decides that: the quota's own, or that of one above it.
 
-It needs only the right to get and list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not
-read is "not known", and "at most" means that a quota that may not be read has less.
+It needs only the right to list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not read is
+"not known", and "at most" means that less may be left, because a quota that may not be read, or whose use is not known, may have less.
 
-With -f, print what the pods of a manifest would take, and whether they fit. The pods of a Job are those that run at a time. If pods lack
+With -f, print what the pods of a manifest would take, and whether they fit. Of a Job, the pods that run at the same time count. If pods lack
 requests, the right to list limitranges is needed, too.
 
-The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if it is not known.`
+The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if that is not known.`
 
 // quotaOptions are the flags of usher quota.
 type quotaOptions struct {

@@ -62,11 +62,11 @@ func (p Program) webhooksApplyCommand() *cobra.Command {
 		Long: `Register usher at an API server: show what changes, ask, and apply it once a replica is ready.
 
 The configurations are applied by server-side apply. What other writers have set in usher's entries stays, and is
-reported if it differs from what usher needs, or leaves out more. Entries that usher no longer needs are removed.
+reported if it differs from what usher needs, or leaves out more requests. Entries that usher no longer needs are removed.
 
 With --as-installed, the suites are those with at least one registered path, the policy and the feature gates are those of usher's Deployment, and
 what was chosen when usher was registered stays: failurePolicy Ignore, timeouts, excluded namespaces, a URL, who fills in the caBundle. Any
-other difference from what usher needs is undone, no matter who made it, apart from what was added to selectors and conditions, which is named.
+other difference from what usher needs is undone, no matter who made it. What was added to selectors and conditions stays, and is named.
 
 The exit code is 0 if what is needed is registered, 1 if the answer was no, if --dry-run finds anything to change, or if
 fields of other writers still differ, and 2 for an error.`}

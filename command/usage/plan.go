@@ -22,9 +22,9 @@ import (
 // LimitRanges returns the LimitRanges of a namespace.
 type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 
-// Plan returns the pods that the objects of manifests would lead to in a namespace, unless they name another, with the requests
-// that the API server fills in from limits and LimitRanges. Objects of Kubernetes without pods are left out; of other kinds it
-// is not known.
+// Plan returns the pods that the objects of manifests would lead to, in the given namespace unless they name another, with the requests
+// that the API server fills in from limits and LimitRanges. Kinds of Kubernetes without pods are left out; for kinds of others, whether
+// they have pods is not known. The error names a document that cannot be read.
 func Plan(documents []review.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
 	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
 	for _, d := range review.WithPods(documents, nil, review.Options{}, noRoute) {
@@ -48,13 +48,13 @@ func Plan(documents []review.Document, namespace string, ranges LimitRanges) (al
 	return all, nil
 }
 
-// plan is the pods of an object, and how one of them is before the API server completes it.
+// plan holds the pods of an object, and one of them as it is before the API server completes it.
 type plan struct {
 	suite.PlannedPods
 	made *document.Document
 }
 
-// planned returns the pods of one object, or of the workload whose pod it is. counts is false if it makes none.
+// planned returns the pods of one object, or of the workload whose pod it is. counts is false if there are none.
 func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) {
 	of := workload
 	if len(workload.Object) == 0 {
@@ -116,7 +116,7 @@ func ofKubernetes(kind schema.GroupKind) bool {
 	return !strings.Contains(kind.Group, ".") || strings.HasSuffix(kind.Group, ".k8s.io") && !strings.HasSuffix(kind.Group, ".x-k8s.io")
 }
 
-// countOf returns how many pods an object has at a time, or why that is not known.
+// countOf returns how many pods an object has at the same time, or why that is not known.
 func countOf(o *unstructured.Unstructured) (count int64, unknown string) {
 	switch o.GetKind() {
 	case "Pod":
@@ -138,7 +138,7 @@ func countOf(o *unstructured.Unstructured) (count int64, unknown string) {
 	return number(replicas, "spec.replicas")
 }
 
-// ofJob returns how many pods run at a time, of one job.
+// ofJob returns how many pods of a Job run at the same time, or why that is not known.
 func ofJob(spec any) (int64, string) {
 	var job batchv1.JobSpec
 	raw, err := json.Marshal(spec)

@@ -39,7 +39,7 @@ func Text(to io.Writer, u suite.Usage, color bool) {
 		_, _ = fmt.Fprintln(to, "not known: "+harmless(text))
 	}
 	if len(u.Takes) > 0 {
-		_, _ = fmt.Fprintln(to, "taken as written, as new pods, with requests from limits: LimitRanges, RuntimeClasses and webhooks may change them")
+		_, _ = fmt.Fprintln(to, "counted as new pods, with the requests that limits and LimitRanges give them; RuntimeClasses and webhooks may change these")
 	}
 }
 

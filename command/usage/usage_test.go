@@ -109,7 +109,7 @@ team�[31m  gpu       1          not known  none   no limit
 PODS  OF              QUOTA  RESOURCE  TAKES  FITS  BY
 2     Deployment web  team   cpu       4      no    team (spec.max)
 not known: something
-taken as written, as new pods, with requests from limits: LimitRanges, RuntimeClasses and webhooks may change them
+counted as new pods, with the requests that limits and LimitRanges give them; RuntimeClasses and webhooks may change these
 `
 	if plain.String() != want {
 		t.Errorf("%s", plain.String())
