@@ -79,7 +79,7 @@ func (a *accounts) path(of *held) []*quota.Quota {
 	return a.tree.Path(of.quota)
 }
 
-// bind finds the quota of a key.
+// bind finds the quota that the pods of a key belong to in the tree, and notes that it has the key.
 func (a *accounts) bind(key quota.BindingKey, of *held) {
 	if a.tree == nil {
 		return
@@ -93,6 +93,7 @@ func (a *accounts) bind(key quota.BindingKey, of *held) {
 	keys[key] = true
 }
 
+// unbind takes a key from its quota.
 func (a *accounts) unbind(key quota.BindingKey, of *held) {
 	keys := a.keysOf[of.quota]
 	if delete(keys, key); len(keys) == 0 {
@@ -100,7 +101,7 @@ func (a *accounts) unbind(key quota.BindingKey, of *held) {
 	}
 }
 
-// move charges the pods to the quotas of another tree. Only those that count elsewhere there cost anything.
+// move charges the pods to the quotas of another tree. Its cost grows with the pods that count elsewhere there; the first tree moves all.
 func (a *accounts) move(tree *quota.Tree) {
 	var names, namespaces map[string]bool
 	moving := a.byKey
@@ -120,7 +121,7 @@ func (a *accounts) move(tree *quota.Tree) {
 	a.forget(names)
 }
 
-// forget drops the sums of the quotas that do not exist.
+// forget drops the sums of those named quotas that do not exist any more.
 func (a *accounts) forget(names map[string]bool) {
 	for name := range names {
 		if _, exists := a.tree.Get(name); !exists {
@@ -130,7 +131,8 @@ func (a *accounts) forget(names map[string]bool) {
 	}
 }
 
-// moving returns the keys of some quotas, and those of the pods without a label in some namespaces.
+// moving returns the keys that belong to the named quotas, and those of the pods without a label, or with an empty one, in the named
+// namespaces.
 func (a *accounts) moving(names, namespaces map[string]bool) map[quota.BindingKey]*held {
 	keys := map[quota.BindingKey]*held{}
 	for name := range names {
@@ -139,7 +141,7 @@ func (a *accounts) moving(names, namespaces map[string]bool) map[quota.BindingKe
 		}
 	}
 	for namespace := range namespaces {
-		for _, labelled := range []bool{false, true} { // with an empty one
+		for _, labelled := range []bool{false, true} { // without a label, and with an empty one
 			key := quota.BindingKey{Namespace: namespace, Labelled: labelled}
 			if of := a.byKey[key]; of != nil {
 				keys[key] = of

@@ -11,10 +11,11 @@ import (
 // misplaced finds the reservations that are stored on another object than the top of their quota's tree: the quota was in
 // another tree, or below another top. Only the records that may have some are looked at when the tree changes.
 type misplaced struct {
-	tree  *quota.Tree // that the rest belongs to; nil: none yet
+	tree  *quota.Tree // that the rest is for; nil: none yet
 	stale bool        // the rest must be found again even for the same tree
+	// on holds them by the object that they are stored on, then by the name of the top that they belong to.
 	on    map[types.NamespacedName]map[string]record
-	below map[string]record             // the same by the name of the top that the reservations belong to
+	below map[string]record             // the same of all objects, by the name of that top
 	pods  map[types.NamespacedName]bool // the objects whose records had reservations when they were looked at last
 	fresh map[types.NamespacedName]bool // the objects whose records have changed since then
 }
@@ -23,7 +24,7 @@ func newMisplaced() misplaced {
 	return misplaced{on: map[types.NamespacedName]map[string]record{}, pods: map[types.NamespacedName]bool{}, fresh: map[types.NamespacedName]bool{}}
 }
 
-// note records that an object has another record, and whether it is the first one or was the last.
+// note records that the record of an object has changed. appears says that the object had none before, or has none now.
 func (m *misplaced) note(key types.NamespacedName, appears bool) {
 	m.fresh[key] = true
 	m.stale = m.stale || appears || m.on[key] != nil
@@ -37,7 +38,7 @@ func (m *misplaced) forget(key types.NamespacedName) {
 	delete(m.fresh, key)
 }
 
-// misplacedBelow returns the reservations of a tree that are stored on other objects than its top.
+// misplacedBelow returns the reservations for quotas below a top that are stored on other objects than this top.
 func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +57,8 @@ func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	return o.misplaced.below[top]
 }
 
-// doubtful returns the objects whose records must be looked at for a tree.
+// doubtful returns the objects whose records must be looked at again for a tree: those that changed, and if quotas have moved, all that
+// had reservations.
 func (m *misplaced) doubtful(tree *quota.Tree) map[types.NamespacedName]bool {
 	again := maps.Clone(m.fresh)
 	if m.tree == nil {

@@ -10,15 +10,15 @@ import (
 	"usher.dev/usher/internal/cow"
 )
 
-// edit makes a tree from another.
+// edit changes a copy of a tree, which shares with the original all that stays as it is. It is for one goroutine.
 type edit struct {
 	before         *Tree
 	named, listing *cow.Edit[rank]
 	children       *cow.Edit[[]string]
 	sums           *cow.Edit[corev1.ResourceList]
 	own            map[string]bool // the parents whose lists of children are no longer shared with the tree before
-	names          map[string]bool // what has changed
-	namespaces     map[string]bool
+	names          map[string]bool // the names of the quotas that were replaced
+	namespaces     map[string]bool // the namespaces that other quotas list than before
 }
 
 func (t *Tree) edit() *edit {
@@ -33,7 +33,7 @@ func (e *edit) done() *Tree {
 	return t
 }
 
-// replace replaces a quota by another of the same name. Either may be nil.
+// replace replaces a quota with another of the same name. was is nil if the quota is new, and is is nil if it is removed.
 func (e *edit) replace(name string, was, is *Quota) {
 	before, _ := e.named.Get(name)
 	after := before.replace(was, is)
@@ -47,7 +47,7 @@ func (e *edit) replace(name string, was, is *Quota) {
 	}
 }
 
-// set sets the quotas that claim something, or deletes it if there are none.
+// set sets the quotas that claim a key, or deletes the key if none does.
 func set(all *cow.Edit[rank], key string, to rank) {
 	if to.first == nil {
 		all.Delete(key)
@@ -86,7 +86,7 @@ func parentOf(q *Quota) string {
 	return q.Parent
 }
 
-// childrenOf returns a list of children that may be modified.
+// childrenOf returns the children of a parent in a slice that the edit may modify.
 func (e *edit) childrenOf(parent string) []string {
 	children, _ := e.children.Get(parent)
 	if !e.own[parent] {
@@ -96,7 +96,8 @@ func (e *edit) childrenOf(parent string) []string {
 	return children
 }
 
-// add adds the min of a quota to the sum of its parent's children, or subtracts it. Nothing reads the root quota's.
+// add adds the min of a quota to the sum of its parent's children, or subtracts it, as change does. The root quota has no sum: nothing
+// would read it.
 func (e *edit) add(q *Quota, change func(*Amount, Amount)) {
 	parent := parentOf(q)
 	if parent == "" || parent == api.RootQuota || len(q.Min) == 0 {
@@ -121,7 +122,7 @@ func (e *edit) add(q *Quota, change func(*Amount, Amount)) {
 	}
 }
 
-// list changes who lists namespaces.
+// list records that a quota no longer lists its namespaces, and that another does. Either may be nil.
 func (e *edit) list(was, is *Quota) {
 	change := func(namespace string, was, is *Quota) {
 		listing, _ := e.listing.Get(namespace)
@@ -207,8 +208,8 @@ func sameText(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(x, y Amount) bool { return x.Format == y.Format && x.Cmp(y) == 0 })
 }
 
-// Moved returns the names of the quotas that are on another path than in an earlier tree, or exist in one of the two, and the
-// namespaces whose pods without a label may belong to another quota. It costs what has changed between the two.
+// Moved returns the names of the quotas whose path differs from that in an earlier tree, or that only one of the two trees has, and the
+// namespaces whose pods without a label may belong to another quota. Its cost grows with what has changed between the two.
 func (t *Tree) Moved(before *Tree) (names, namespaces map[string]bool) {
 	names, namespaces = map[string]bool{}, map[string]bool{}
 	for name := range t.named.ChangedFrom(before.named) {
@@ -228,7 +229,7 @@ func (t *Tree) Moved(before *Tree) (names, namespaces map[string]bool) {
 	return names, namespaces
 }
 
-// addBelow adds a quota and its descendants.
+// addBelow adds the names of a quota and its descendants.
 func (t *Tree) addBelow(names map[string]bool, name string) {
 	done := map[string]bool{}
 	for level := []string{name}; len(level) > 0; level = level[1:] {
