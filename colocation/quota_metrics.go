@@ -19,9 +19,9 @@ var (
 	quotaRevived = metric.Gauge("usher_quota_revived_pods",
 		"Pods that had ended and whose status says that they run again, which no replica has admitted: they count, and may exceed a limit.")
 	quotaStatusWrites = metric.Counter("usher_quota_status_writes_total",
-		"Attempts to write where a quota stands to its status: written, conflict (another write came first; tried again) or failed.", "result")
+		"Attempts to write the status of a quota: written, conflict (another write came first; tried again) or failed (also to read it).", "result")
 	quotaStatusWithheld = metric.Gauge("usher_quota_status_withheld",
-		"Why usher does not write the status of quotas: the number of quotas that another writer has (writer), and 1 if the CRD has no status subresource (subresource).", "reason")
+		"What keeps usher from writing the status of quotas: the number of quotas whose status another manager writes (writer), and 1 if the CRD has no status subresource (subresource).", "reason")
 	quotaReservations = metric.Gauge("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.")
 )
 

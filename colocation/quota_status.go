@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// statusRest is the least time between two writes of the status of one quota, by any replica.
+	// statusRest is the least time between two writes of the status of one quota, by any replica, and the pause after a failure.
 	statusRest = 10 * time.Second
 	// statusEvery is the time between two looks at all quotas, and statusBatch the most quotas that one look reads or writes.
 	statusEvery = 5 * time.Second
@@ -32,16 +32,16 @@ const (
 	statusElsewhere = time.Minute
 )
 
-// statusStore is where the status of quotas is: on the API server.
+// statusStore reads and writes the status of quotas on the API server.
 type statusStore struct {
 	supported func(context.Context) (bool, error)
 	read      func(context.Context, types.NamespacedName) (collections.QuotaStatus, error)
 	write     func(context.Context, types.NamespacedName, collections.QuotaStatus, api.ElasticQuotaStatus) error
 }
 
-// statusWriter writes where quotas stand to their status, for those who may not ask usher. The record of the ledger is not
-// written, and no decision waits for it. Replicas compute the same: the first that finds a difference writes it, in the version that
-// it has read, so that another one gets a conflict, and then finds nothing to write.
+// statusWriter writes what quotas use, reserve and limit to their status, for those who may not ask usher. It does not write the
+// records of the ledger, and no decision waits for it. Replicas compute the same: the first that finds a difference writes it with the
+// resourceVersion that it has read, so that another one gets a conflict, and then finds nothing to write.
 type statusWriter struct {
 	statusStore
 	standings func() ([]ledger.Standing, error)
@@ -49,13 +49,13 @@ type statusWriter struct {
 	log       logrus.FieldLogger
 
 	known map[types.NamespacedName]knownStatus
-	last  string    // the name of the quota that was read last
+	last  string    // the name of the quota that was read last: the next round goes on after it
 	pause time.Time // until then nothing is tried, after a failure
 	has   bool      // the CRD has the subresource
 	quiet bool      // the failure has been logged
 
 	written, conflicts, failures atomic.Int64
-	others                       atomic.Int64 // quotas that another writer has
+	others                       atomic.Int64 // quotas whose status another manager writes
 	lacks                        atomic.Bool  // the CRD is known to lack the subresource
 }
 
@@ -201,7 +201,7 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 	if w.has = has; !has {
 		w.pause = w.now().Add(statusElsewhere)
 		if !w.lacks.Load() {
-			w.log.Warn("the CRD elasticquotas.scheduling.sigs.k8s.io has no status subresource: usher does not write the status of quotas; that of deploy/crds has one")
+			w.log.Warn("the CRD elasticquotas.scheduling.sigs.k8s.io has no status subresource: usher does not write the status of quotas; apply deploy/crds, which has one")
 		}
 	}
 	w.lacks.Store(!has)

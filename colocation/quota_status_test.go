@@ -330,11 +330,11 @@ func TestStatusBatch(t *testing.T) {
 func checkStatusMetrics(t *testing.T, w *statusWriter, written, conflict, failed, writer, subresource int) {
 	t.Helper()
 	want := fmt.Sprintf(`
-# HELP usher_quota_status_withheld Why usher does not write the status of quotas: the number of quotas that another writer has (writer), and 1 if the CRD has no status subresource (subresource).
+# HELP usher_quota_status_withheld What keeps usher from writing the status of quotas: the number of quotas whose status another manager writes (writer), and 1 if the CRD has no status subresource (subresource).
 # TYPE usher_quota_status_withheld gauge
 usher_quota_status_withheld{reason="subresource"} %d
 usher_quota_status_withheld{reason="writer"} %d
-# HELP usher_quota_status_writes_total Attempts to write where a quota stands to its status: written, conflict (another write came first; tried again) or failed.
+# HELP usher_quota_status_writes_total Attempts to write the status of a quota: written, conflict (another write came first; tried again) or failed (also to read it).
 # TYPE usher_quota_status_writes_total counter
 usher_quota_status_writes_total{result="conflict"} %d
 usher_quota_status_writes_total{result="failed"} %d

@@ -33,7 +33,7 @@ type QuotaStatusWriters struct {
 	Written time.Time
 }
 
-// Says reports whether the API server has these amounts and names, however they are spelled.
+// Says reports whether the status has these amounts and names, however the amounts are written: 1 equals 1000m.
 func (s QuotaStatus) Says(want api.ElasticQuotaStatus) bool {
 	same := func(a, b api.ResourceList) bool {
 		return len(a) == len(b) && quantity.EqualAmounts(corev1.ResourceList(a), corev1.ResourceList(b))
@@ -51,7 +51,7 @@ func sameNames(a, b map[corev1.ResourceName]string) bool {
 	return len(a) == len(b)
 }
 
-// ReadQuotaStatus reads the status of a quota from etcd, and who writes it.
+// ReadQuotaStatus reads the status of a quota from the API server, and who writes it.
 func (r Records) ReadQuotaStatus(ctx context.Context, name types.NamespacedName) (found QuotaStatus, err error) {
 	of := api.ElasticQuotaResource
 	raw, err := r.Cluster.Raw(ctx, "apis", of.Group, of.Version, "namespaces", name.Namespace, of.Resource, name.Name)
@@ -113,7 +113,7 @@ func (r Records) HasQuotaStatus(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(served.APIResources, func(one metav1.APIResource) bool { return one.Name == of.Resource+"/status" }), nil
 }
 
-// WriteQuotaStatus writes the status of a quota, unless it is no longer as it was read.
+// WriteQuotaStatus writes the status of a quota. It fails with a conflict if the object has changed since it was read.
 func (r Records) WriteQuotaStatus(ctx context.Context, name types.NamespacedName, was QuotaStatus, is api.ElasticQuotaStatus) error {
 	status := map[string]any{
 		"used": change(was.Status.Used, is.Used), "reserved": change(was.Status.Reserved, is.Reserved),
@@ -122,7 +122,7 @@ func (r Records) WriteQuotaStatus(ctx context.Context, name types.NamespacedName
 	return r.Cluster.WriteStatus(ctx, api.CollectionElasticQuotas, name, was.Version, status)
 }
 
-// change returns the merge patch that makes one map another.
+// change returns the JSON merge patch that turns one map into another.
 func change[K ~string, V any](was, is map[K]V) map[K]any {
 	patch := map[K]any{}
 	for key := range was {
