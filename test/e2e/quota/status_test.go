@@ -110,7 +110,7 @@ func TestStatusOfScheduler(t *testing.T) {
 	stored(t, err)
 	text, err := os.ReadFile(filepath.Join(page, "docs", "quota.md"))
 	stored(t, err)
-	_, section, _ := strings.Cut(string(text), "Once that is gone:\n\n")
+	_, section, _ := strings.Cut(string(text), "Once that scheduler is gone:\n\n")
 	commands, _, _ := strings.Cut(section, "\n\n")
 	for line := range strings.Lines(commands + "\n") {
 		line = strings.NewReplacer("NAMESPACE", "scheduled", "NAME", a).Replace(strings.TrimSpace(line))
