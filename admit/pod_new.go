@@ -17,8 +17,9 @@ import (
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
 // FillNew sets what the API server and its own plug-ins set in a new pod before they call webhooks, and not in a template: the
-// service account, ports of the node, resources, two tolerations, and the defaults of containers and volumes that mutators have
-// added. The token of the service account, the priority and what else depends on the cluster is missing.
+// service account, host ports, requests and limits, two tolerations, and the defaults of containers and volumes that mutators have
+// added. It does not set what depends on the cluster, such as the token of the service account and the priority. An error is in
+// the pod's document.
 func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 	spec := p.root.Get("spec")
 	account := spec.Get("serviceAccountName")
@@ -48,17 +49,19 @@ func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 	p.tolerateFailingNodes()
 }
 
-// FillName names a new object after its generateName, as the API server does between mutating and validating webhooks.
+// FillName gives a new object without a name one from its generateName, as the API server does between mutating and validating
+// webhooks.
 func (m Meta) FillName() {
 	if prefix := m.GenerateName(); prefix != "" && m.Name() == "" {
 		m.root.At("metadata", "name").SetText(GeneratedName(prefix))
 	}
 }
 
-// GeneratedName returns a name that an API server may make of a generateName: cut to 58 characters, with five more.
+// GeneratedName returns a name that an API server could generate: the generateName, cut to 58 bytes, and five more. Unlike those
+// of an API server, these five are always the same.
 func GeneratedName(prefix string) string { return prefix[:min(len(prefix), 58)] + "x7k2p" }
 
-// fillHostPorts sets the ports of the node, which containers in its network share.
+// fillHostPorts sets missing hostPorts of a pod in the network of its node to the containerPorts, as the API server does.
 func (p *Pod) fillHostPorts() {
 	for c := range p.Containers() {
 		for port := range c.root.Get("ports").Elements() {
@@ -98,7 +101,7 @@ func (p *Pod) FillResources(ranges []*corev1.LimitRange) {
 	}
 }
 
-// fillFromRange sets the defaults of one LimitRange, and says so in an annotation, as the plug-in LimitRanger does.
+// fillFromRange sets the defaults of one LimitRange, and notes what it has set in the pod's annotation, as the plug-in LimitRanger does.
 func (p *Pod) fillFromRange(r *corev1.LimitRange) {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, item := range r.Spec.Limits {
@@ -133,7 +136,7 @@ func fill(list, from Resources) {
 	}
 }
 
-// fillFrom sets what is missing in a list, and returns the names of that in order.
+// fillFrom sets what is missing in a list, and returns the sorted names of what it has set.
 func fillFrom(list Resources, defaults corev1.ResourceList) (set []string) {
 	for name := range defaults {
 		if !list.Has(name) {

@@ -15,12 +15,12 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// arrival is what an API server makes of the object of a manifest before it calls webhooks. An AdmissionReview holds what one has
-// made already.
+// arrival is how the object of a manifest reaches webhooks: with what an API server fills in before it calls them. The object of an
+// AdmissionReview has that already.
 type arrival struct {
 	manifest, created bool
-	ranges            []*corev1.LimitRange // that count for the object: only for new pods and claims
-	unfilled          string               // what is not known of it, for checks
+	ranges            []*corev1.LimitRange // of its namespace, if it is a new pod or PersistentVolumeClaim
+	unfilled          string               // which defaults of its kind are not known here, for checks; empty: none
 }
 
 var (
@@ -28,7 +28,8 @@ var (
 	claimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 )
 
-// arrivalOf returns how the object of a request arrives. The error says what of that is not known.
+// arrivalOf returns how the object of a request arrives. The error says why that is not known: LimitRanges cannot be read, or
+// contradict each other.
 func (c Choice) arrivalOf(req *admit.Request, d Document) (a arrival, err error) {
 	a.manifest = !d.IsReview()
 	a.created = a.manifest && req.Operation == admissionv1.Create && req.SubResource == ""
@@ -45,7 +46,7 @@ func (c Choice) arrivalOf(req *admit.Request, d Document) (a arrival, err error)
 	return a, err
 }
 
-// atMutating returns a review as mutating webhooks get it: with the resources that LimitRanges give a new pod.
+// atMutating returns a review as mutating webhooks get it: a new pod has the requests and limits that LimitRanges give it.
 func (a arrival) atMutating(body []byte) []byte {
 	if len(a.ranges) == 0 {
 		return body
@@ -57,7 +58,7 @@ func (a arrival) atMutating(body []byte) []byte {
 	})
 }
 
-// unclear returns an error if the LimitRanges give a pod different resources in another order: the API server has no order.
+// unclear returns an error if what the LimitRanges give a pod depends on their order: that of the API server is not defined.
 func (a arrival) unclear(object json.RawMessage) error {
 	spec := func(ranges []*corev1.LimitRange) (pod corev1.Pod) {
 		if decode(editJSON(object, func(d *document.Document) { admit.AsPod(d).FillResources(ranges) }), &pod) != nil {
@@ -70,7 +71,7 @@ func (a arrival) unclear(object json.RawMessage) error {
 	if equality.Semantic.DeepEqual(spec(a.ranges).Spec, spec(another).Spec) {
 		return nil
 	}
-	return fmt.Errorf("several LimitRanges of the Namespace %s have different defaults, and the API server may take those of any first", a.ranges[0].Namespace)
+	return fmt.Errorf("several LimitRanges of the Namespace %s have different defaults, and the API server may apply them in any order", a.ranges[0].Namespace)
 }
 
 // atValidating returns a review as validating webhooks get it: with all fields that an API server fills in, and with a name.
@@ -84,7 +85,7 @@ func (a arrival) atValidating(body []byte) []byte {
 	return withName(body)
 }
 
-// withName returns a review of an object with the name that is generated for it.
+// withName returns a review whose object, if it has no name, has one from its generateName; the request has it, too.
 func withName(body []byte) []byte {
 	name := ""
 	with := editObject(body, func(object *document.Document) {
@@ -103,7 +104,7 @@ func withName(body []byte) []byte {
 	return with
 }
 
-// editObject returns a review with its object edited, or as it is if the object does not decode.
+// editObject returns a review with its object edited, or unchanged if the object cannot be read or edited.
 func editObject(body []byte, edit func(*document.Document)) []byte {
 	before := objectIn(body)
 	after := editJSON(before, edit)
@@ -117,6 +118,7 @@ func editObject(body []byte, edit func(*document.Document)) []byte {
 	return with
 }
 
+// editJSON returns an object edited, or unchanged if it cannot be read or edited.
 func editJSON(raw json.RawMessage, edit func(*document.Document)) json.RawMessage {
 	object, err := document.Parse(raw)
 	if err != nil {
@@ -128,7 +130,7 @@ func editJSON(raw json.RawMessage, edit func(*document.Document)) json.RawMessag
 	return bytes.Clone(object.Bytes())
 }
 
-// objectIn returns the object of a review.
+// objectIn returns the object of a review, or nil if the review cannot be read.
 func objectIn(body []byte) json.RawMessage {
 	var review struct {
 		Request struct{ Object json.RawMessage }

@@ -177,7 +177,7 @@ func TestUnknownRanges(t *testing.T) {
 	}{
 		{"no right", fmt.Sprintf(container, "{}"), nil, errors.New("no right to list them"), "no right"},
 		{"no right, and not needed", config, nil, errors.New("no right to list them"), ""},
-		{"several", fmt.Sprintf(container, "{}"), ranges(small, large), nil, "may take those of any first"},
+		{"several", fmt.Sprintf(container, "{}"), ranges(small, large), nil, "may apply them in any order"},
 		{"several for what is set", fmt.Sprintf(container, `{limits: {cpu: "1"}}`), ranges(small, large), nil, ""},
 		{"several of other resources", fmt.Sprintf(container, "{}"), ranges(small, other), nil, ""},
 	} {
