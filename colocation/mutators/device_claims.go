@@ -9,8 +9,8 @@ import (
 	"usher.dev/usher/colocation/sections"
 )
 
-// deviceClaims writes down what the devices count for that a new pod claims. The annotation decides as long as the pod exists: its
-// templates may be deleted, and made anew with other devices.
+// deviceClaims writes into an annotation what the devices that a new pod claims count as. The annotation decides as long as the pod
+// exists: its templates may be deleted, and created again with other devices.
 func deviceClaims(devices quota.Devices) admit.Mutator[admit.Pod] {
 	return admit.Mutator[admit.Pod]{
 		Name:    "device-claims",

@@ -15,7 +15,8 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// ClaimTemplates returns the spec of the claims that a ResourceClaimTemplate makes. An error is never the user's fault.
+// ClaimTemplates returns the spec of the claims of a ResourceClaimTemplate; known is false if there is no such template. An error is
+// never the user's fault.
 type ClaimTemplates func(ctx context.Context, namespace, name string) (spec *resourcev1.ResourceClaimSpec, known bool, err error)
 
 // Devices counts the devices that pods claim.
@@ -44,7 +45,7 @@ func (c ClaimedDevices) Text() string {
 // maxDeviceNames bounds the resources that an annotation may name.
 const maxDeviceNames = 100
 
-// devicesOf reads the annotation api.AnnotationDeviceClaims. What usher did not write counts nothing.
+// devicesOf reads the annotation api.AnnotationDeviceClaims. A text that usher cannot have written counts as no devices.
 func devicesOf(text string) corev1.ResourceList {
 	if text == "" {
 		return nil
@@ -101,7 +102,7 @@ func (d Devices) add(claimed *ClaimedDevices, requests []resourcev1.DeviceReques
 		case len(r.FirstAvailable) > 0:
 			why = d.addFirst(claimed, r.Name, r.FirstAvailable)
 		default:
-			why = fmt.Sprintf("its request %s is of a kind that cannot be counted; write exactly", short(r.Name))
+			why = fmt.Sprintf("its request %s is of a kind that cannot be counted; use the field exactly", short(r.Name))
 		}
 		if why != "" {
 			return why
@@ -110,7 +111,7 @@ func (d Devices) add(claimed *ClaimedDevices, requests []resourcev1.DeviceReques
 	return ""
 }
 
-// addExactly counts a request for devices of one class.
+// addExactly counts a request for devices of one class. It returns why they cannot be counted.
 func (d Devices) addExactly(claimed *ClaimedDevices, name string, r *resourcev1.ExactDeviceRequest) (why string) {
 	resourceName, mapped := d.Classes[r.DeviceClassName]
 	switch {
@@ -132,12 +133,13 @@ func (d Devices) addExactly(claimed *ClaimedDevices, name string, r *resourcev1.
 	return ""
 }
 
-// addFirst is for a request with alternatives, which the scheduler chooses from after the pod was admitted.
+// addFirst counts a request with alternatives. The scheduler chooses one after the pod was admitted, so that none may be of a mapped
+// class. It returns why the request cannot be counted.
 func (d Devices) addFirst(claimed *ClaimedDevices, name string, alternatives []resourcev1.DeviceSubRequest) (why string) {
 	for _, r := range alternatives {
 		if _, mapped := d.Classes[r.DeviceClassName]; mapped {
 			return fmt.Sprintf("its request %s has firstAvailable with device class %s, whose devices cannot be counted before they are "+
-				"allocated; use exactly", short(name), short(r.DeviceClassName))
+				"allocated; use the field exactly", short(name), short(r.DeviceClassName))
 		}
 	}
 	for _, r := range alternatives {

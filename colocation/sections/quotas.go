@@ -16,7 +16,7 @@ import (
 type Quotas struct {
 	Selection           []QuotaSelection     `json:"selection,omitempty" doc:"which quotas pods may name by their label, besides those in their namespace and the quota that they would belong to without it" default:"all quotas"`
 	Reserved            ReservedQuotas       `json:"reserved" doc:"how pods may get into the reserved quotas, which limit nothing"`
-	DeviceClassMappings []DeviceClassMapping `json:"deviceClassMappings,omitempty" doc:"as which resources the devices count that pods claim by DRA, with the gate QuotaByDeviceClasses; devices of other classes do not count" default:"none"`
+	DeviceClassMappings []DeviceClassMapping `json:"deviceClassMappings,omitempty" doc:"as which resources quotas count the devices that pods claim by DRA (gate QuotaByDeviceClasses); devices of other classes do not count" default:"none"`
 	Administrators      *QuotaAdministrators `json:"administrators,omitempty" doc:"the only users who may shape the tree beyond the quotas of their own namespace" default:"every user"`
 }
 

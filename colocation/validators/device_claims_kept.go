@@ -15,7 +15,7 @@ import (
 
 var deviceClaimsPath = admit.AnnotationPath(api.AnnotationDeviceClaims)
 
-// deviceClaimsKept keeps the annotation by which the devices of a pod count as the step device-claims writes it.
+// deviceClaimsKept refuses pods whose annotation on claimed devices is not what the step device-claims writes, and changes of it.
 func deviceClaimsKept(devices quota.Devices) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:    "device-claims-kept",
@@ -43,7 +43,7 @@ func deviceClaimsKept(devices quota.Devices) admit.Validator[admit.Pod] {
 	}
 }
 
-// changedClaims refuses an update that changes what the devices of a pod count for.
+// changedClaims refuses an update that changes what the devices of a pod count as. Without an old pod it refuses nothing.
 func changedClaims(req *admit.Request, is string, old *admit.Pod) field.ErrorList {
 	if old == nil {
 		return nil
