@@ -34,7 +34,7 @@ type ElasticQuotaSpec struct {
 }
 
 // ElasticQuotaStatus is what the pods of an elastic quota take. In usher's CRD it is a subresource, and usher writes it. In
-// Koordinator's it is not: a user who may write the quota may write its status, and has Used alone.
+// Koordinator's it is not, so that whoever may write the quota may write its status, and it has only Used.
 type ElasticQuotaStatus struct {
 	// Used is the total of the requests of the pods of the quota and of those below it; Koordinator's scheduler counts
 	// running pods only.
