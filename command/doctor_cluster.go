@@ -158,8 +158,8 @@ func (p Program) installationOf(ctx context.Context, source reader.Source, at we
 	return in, err
 }
 
-// assumed says why an usher in the cluster may run with another policy than a Deployment shows, which could not be read for the given reason; ""
-// if it does not.
+// assumed says why usher may run with another policy than that of the Deployment, or than the embedded one; "" if it does not. unread is why
+// the Deployment could not be read, or nil.
 func assumed(deployed installed.Usher, unread error, at webhooks.Address) string {
 	switch {
 	case deployed.Idle:

@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/command/webhookmatch"
 )
 
-// askPolicies adds to a report what admission policies say of the request, and whose answer is not judged.
+// askPolicies adds to a report what admission policies say of the request, and which answers of webhooks and policies are not judged.
 func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) {
 	var answering []string
 	changed, reviewed := "", request
@@ -79,8 +79,8 @@ func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request
 	}
 }
 
-// matching returns whether a policy is asked, as for a webhook: a binding of it matches the request, as it does itself. Of a policy that
-// checks, a binding that only warns or writes to the audit log does not count.
+// matching returns whether a policy is asked: it and one of its bindings match the request. A binding of a ValidatingAdmissionPolicy that only
+// warns or writes to the audit log does not count.
 func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (best webhookmatch.Verdict) {
 	of := e.matches(ctx, request, p.Spec.MatchConstraints)
 	if !of.Called && of.Filter != webhookmatch.Unknown {
@@ -100,7 +100,7 @@ func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request 
 	return best
 }
 
-// matches returns whether what a policy or a binding matches has the request; nothing given matches all.
+// matches returns whether the match resources of a policy or a binding include the request; nil matches all.
 func (e *Examiner) matches(ctx context.Context, request webhookmatch.Request, m *registration.MatchResources) webhookmatch.Verdict {
 	if m == nil {
 		return webhookmatch.Verdict{Called: true}

@@ -87,7 +87,7 @@ func (e *Examiner) Ushers() []string {
 	return webhooks.NamesOf(all)
 }
 
-// Settle returns usher as it is known after its registration was seen.
+// Settle returns usher as it is known once its registration has been read, see Usher.settled.
 func (e *Examiner) Settle(u Usher) Usher {
 	var all []entry
 	for _, h := range e.hooks {

@@ -290,7 +290,8 @@ func labelNamespace(s subject) command {
 // register registers usher.
 func register(s subject) command { return s.restore() }
 
-// restore restores usher's registration. While it is not known what usher needs, no command does: it could remove what is in use.
+// restore returns the command that restores usher's registration. While it is not known what usher needs, it only shows the registration:
+// apply could remove what is in use.
 func (s subject) restore() command {
 	if s.home.Unknown != nil {
 		return look("kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration usher -o yaml", "With the policy that usher runs with, "+

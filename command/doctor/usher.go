@@ -33,8 +33,8 @@ type Usher struct {
 	Watching, Writing []rbacv1.PolicyRule
 	Gates             string // the feature gates that its Deployment sets
 	Managed           bool   // it keeps its certificates itself
-	// Unknown is the reason why usher may be run differently, or nil. Assumed is why it may be if it is not registered as its policy needs; "":
-	// the policy is that which usher runs with.
+	// Unknown is the reason why usher may be run differently, or nil. Assumed says why the policy is only assumed; "": usher runs with it. A
+	// registration that is not what an assumed policy needs makes the rest Unknown, see settled.
 	Unknown error
 	Assumed string
 	// Unusable is the reason why usher cannot load its policy, or its gates, or nil. The policy is a key of a ConfigMap.
@@ -44,8 +44,8 @@ type Usher struct {
 	Apply string
 }
 
-// settled returns usher as it is known after its registration was seen: one that is not what an assumed policy needs shows that usher runs
-// with another one.
+// settled returns usher as it is known once its registration has been read: if that is not what an assumed policy needs, usher runs with
+// another policy, and what it needs is unknown.
 func (u Usher) settled(registered []entry) Usher {
 	if u.Assumed == "" || u.Unknown != nil {
 		return u
@@ -63,7 +63,7 @@ func (u Usher) settled(registered []entry) Usher {
 		}
 	}
 	if len(differing) > 0 {
-		u.Unknown = fmt.Errorf("%s, and the registration is that of another one (%s); pass the policy that usher runs with: --config FILE", u.Assumed, review.List(once(differing)))
+		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed, review.List(once(differing)))
 	}
 	return u
 }
@@ -77,7 +77,7 @@ func (u Usher) about() subject { return subject{entry: entry{home: u}} }
 // apply returns the command that restores usher's registration.
 func (u Usher) apply() string { return u.Apply + " --service " + review.Word(u.service()) }
 
-// restoring returns apply if it is known what usher needs, or "".
+// restoring returns the command of apply, or "" if it is not known what usher needs.
 func (u Usher) restoring() string {
 	if u.Unknown != nil {
 		return ""
@@ -131,7 +131,7 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 }
 
 // narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
-// authors of objects can decide what is left out, if users are who may do everything, or if nearly all namespaces are.
+// authors of objects can decide what is left out, or if users who may do nearly everything or three quarters of the namespaces are.
 func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
 	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
 	about, then, severe, mild := w.about(), []string(nil), []string(nil), []string(nil)
@@ -186,7 +186,7 @@ func (w entry) forNamespaced() bool {
 var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options)\b)`)
 
 // byAuthors is why it matters that something is asked of what the author of a request writes.
-const byAuthors = " Whoever writes an object decides about what is asked of it."
+const byAuthors = " Whoever writes an object can decide whether usher sees it."
 
 // withoutOthers returns the match conditions without those of the additions that matter, and why these do, by name: they read what the
 // author of a request writes, or leave out users who may do nearly everything.

@@ -108,7 +108,7 @@ func TestCluster(t *testing.T) {
 		{"a paused rollout", strings.Replace(strings.Replace(whole, "PAUSED", ", paused: true", 1), "updatedReplicas: 1", "updatedReplicas: 0", 1) + podWith(ready), nil, review.Refused,
 			[]string{"workload-paused"}, []string{"passed"}},
 		{"a paused Deployment whose pod is refused", strings.Replace(lacking, "PAUSED", ", paused: true", 1) + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
-			review.Unjudged, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true", "What else is wrong stays so then", "kubectl rollout resume deployment/web -n apps"}, nil},
+			review.Unjudged, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true", "Resuming it does not correct what else is wrong", "kubectl rollout resume deployment/web -n apps"}, nil},
 		{"a paused Deployment whose ReplicaSet is refused", strings.Replace(none, "PAUSED", ", paused: true", 1) + warns(noReplicaSet, noSet, about), nil, review.Refused,
 			[]string{"denied  Deployment apps/web", "workload-paused"}, []string{"tries again"}},
 		{"a paused Deployment whose pod is not bound", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), nil,

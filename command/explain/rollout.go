@@ -107,7 +107,7 @@ func (w workload) alsoPaused(r review.Report) review.Report {
 	if known || r.Exit() == review.Fine || !w.Spec.Paused && !w.Spec.Suspend {
 		return r
 	}
-	f.Message += ". What else is wrong stays so then"
+	f.Message += ". Resuming it does not correct what else is wrong"
 	return adding(r, f)
 }
 

@@ -27,8 +27,8 @@ var privileged = []struct {
 	{"the controllers, which create the pods of workloads", "system:serviceaccount:kube-system:replicaset-controller", []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}},
 }
 
-// LeavesOut returns the privileged users of whom a match condition leaves out requests, all or some. Others decide who may do what, so that
-// a condition that asks the authorizer counts as one that does.
+// LeavesOut returns the privileged users some or all of whose requests a match condition leaves out, sorted; none if it leaves out none, or
+// does not compile. A condition that asks the authorizer counts as leaving out users by their rights, which others decide on.
 func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOperations) (users []string) {
 	program, tree := partially(c.Expression)
 	if program == nil {
@@ -49,7 +49,8 @@ func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOpera
 	return slices.Compact(users)
 }
 
-// leftOut returns the privileged users whom a program leaves out for the requests of a rule, but not others; everybody, if it leaves out those, too.
+// leftOut returns the privileged users whom a program leaves out for the requests of a rule, unlike others; and "nearly everybody" if it
+// leaves out the others.
 func leftOut(program cel.Program, rule registration.RuleWithOperations) (users []string) {
 	result := func(p partial) ref.Val {
 		vars, err := cel.PartialVars(map[string]any{"request": p.known}, slices.Concat(p.unknown, others)...)

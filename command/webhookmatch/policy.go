@@ -18,15 +18,15 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Decision is what a ValidatingAdmissionPolicy says of a request.
+// Decision is what a ValidatingAdmissionPolicy says of a request; the zero value is that it does not refuse it.
 type Decision struct {
 	Refuses bool
 	Unknown bool   // it cannot be told
 	Why     string // of a refusal, or why it cannot be told
 }
 
-// Validate evaluates a policy without parameters for a request that its rules and selectors match, by the API server's own code. changed
-// says why the policy may see another object than the request has, or is empty.
+// Validate evaluates a policy without parameters, by the API server's own code, for a request that its rules and selectors match. changed says
+// why the policy may see another object than that of the request; empty: it sees that one.
 func Validate(ctx context.Context, r Request, p registration.ValidatingAdmissionPolicySpec, changed string) Decision {
 	v, err := validationOf(r, p)
 	if err != nil {
@@ -78,7 +78,7 @@ type validation struct {
 	at         string // what is evaluated
 }
 
-// result is that of an expression: leaves reports false, error why it has none, and doubt why neither is sure.
+// result is the result of an expression: leaves reports that it is false, error says why it has none, and doubt why neither is certain.
 type result struct {
 	expression   string
 	leaves       bool
@@ -114,7 +114,7 @@ func validationOf(r Request, p registration.ValidatingAdmissionPolicySpec) (v va
 	return v, nil
 }
 
-// namespaceField matches what an expression reads of the namespace, and labels and name of it.
+// namespaceField matches what an expression reads of the namespace; its group is empty if that is neither the labels nor the name.
 var namespaceField = regexp.MustCompile(`\bnamespaceObject\b(\.metadata\.\??(labels|name)\b)?`)
 
 // evaluate returns the result of an expression of the policy.
