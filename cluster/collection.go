@@ -44,7 +44,7 @@ type Compiled[T, C any] struct {
 	// error, which is also reported, or panics, the previously compiled value stays in use.
 	Compile func(Objects[T]) (compiled C, problems []error, err error)
 	// Update, if not nil, is called instead of Compile once a value has been compiled. It returns what Compile would, at
-	// the cost of what has changed: each object before and after, or the zero T if there is none.
+	// the cost of what has changed. changed yields each such object before and after; the zero T stands for none.
 	Update func(before C, changed iter.Seq2[T, T]) (compiled C, problems []error)
 }
 

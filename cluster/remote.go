@@ -97,8 +97,9 @@ func (c *Cluster) Annotate(ctx context.Context, collection string, name types.Na
 	return c.received(k, raw, err)
 }
 
-// WriteStatus sets the status of an object to what status encodes to, by its subresource: members that it lacks stay. Only the given
-// version is changed. It fails like Annotate, and with NotFound if the kind has no such subresource.
+// WriteStatus merges what status encodes to into the status of an object, by its subresource: a null removes a member, and members that
+// it lacks stay. It fails like Annotate, with Conflict if the object is no longer at the given resourceVersion, and with NotFound if the
+// kind has no such subresource.
 func (c *Cluster) WriteStatus(ctx context.Context, collection string, name types.NamespacedName, version string, status any) error {
 	client, k, err := c.remote(collection)
 	if err != nil {

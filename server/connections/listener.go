@@ -44,7 +44,7 @@ const settled = 200 * time.Millisecond
 
 // patience is how long a listener that has become full waits for answers to end connections, see Waiting, before it closes
 // idle ones: a request may be under way to one that looks idle here, and would be lost. A listener that stays full does not
-// wait again, so that connections which nobody uses cost only the first new one this time.
+// wait again, so that only the first new connection is delayed by connections that nobody uses.
 const patience = 500 * time.Millisecond
 
 // grace is the minimum time for which a connection is served before a request in progress may be cut off to make room:
@@ -83,8 +83,8 @@ func (l *Listener) CutBusy() { l.cutsBusy = true }
 // connection without losing a request.
 func (l *Listener) Waiting() bool { return l.waiting.Load() }
 
-// Accept waits for a connection. If the limit is reached, it first closes the idle connection that has been silent the
-// longest. If none is idle, it waits: a request in progress is not cut off (except with CutBusy), and a connection that
+// Accept waits for a connection. If the limit is reached, it waits for patience until an answer ends a connection (see
+// Waiting), then closes the idle connection that has been silent the longest. If none is idle, it waits on: a request in progress is not cut off (except with CutBusy), and a connection that
 // waits in the kernel's queue uses no resources here and is served a little later, whereas closing it would fail its
 // review.
 func (l *Listener) Accept() (net.Conn, error) {
@@ -190,7 +190,7 @@ func (c *conn) unread() bool {
 	return n > 0
 }
 
-// hearUnread moves connections that have sent what is not read yet to the end of the idle ones. A client that needs more
+// hearUnread moves idle connections with data that is not read yet to the end of the list: they are about to be busy. A client that needs more
 // connections than before first uses all that it has: its requests arrive with the new connection.
 func (l *Listener) hearUnread() {
 	for range l.idle.Len() {
