@@ -109,7 +109,7 @@ func withNamespace(raw []byte, object *unstructured.Unstructured) []byte {
 }
 
 // FieldInFile returns the path in the file of a field of the object: for a pod that a controller would make, the one in
-// the workload, which also gives the pod its name and namespace; for a name that is generated, what it is generated from.
+// the workload, which also gives the pod its name and namespace; for a generated name, metadata.generateName.
 func (d Document) FieldInFile(field string) string {
 	switch {
 	case d.Template == "" && field == "metadata.name" && d.unnamed():

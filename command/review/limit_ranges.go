@@ -30,7 +30,7 @@ func refusedByRanges(raw []byte, ranges []*corev1.LimitRange) (problems []string
 	return problems
 }
 
-// rangePart is something that LimitRanges bound.
+// rangePart is a container, a pod or a claim, whose resources LimitRanges bound.
 type rangePart struct {
 	of               corev1.LimitType
 	at               string
@@ -82,7 +82,7 @@ func (c rangeCheck) problems() (all []string) {
 	return all
 }
 
-// least checks a minimum: there must be a request, and a limit that there is must not be less.
+// least checks a minimum: there must be a request, and neither it nor a limit may be less.
 func (c rangeCheck) least(name corev1.ResourceName, bound resource.Quantity) []string {
 	request, requested := c.requests[name]
 	limit, limited := c.limits[name]
@@ -115,7 +115,7 @@ func (c rangeCheck) most(name corev1.ResourceName, bound resource.Quantity) []st
 	return nil
 }
 
-// ratio checks how many times the request a limit is.
+// ratio checks the maximum of limit divided by request; both must be there. Claims have no limits, and no ratio.
 func (c rangeCheck) ratio(name corev1.ResourceName, bound resource.Quantity) []string {
 	if c.of == corev1.LimitTypePersistentVolumeClaim {
 		return nil

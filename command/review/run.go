@@ -58,7 +58,8 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 	return report
 }
 
-// callAll calls the chosen routes; false if what one of them made cannot be sent to the next.
+// callAll calls the chosen routes in order. It returns false, and the report is an error, if the object that one of them returned cannot
+// be sent to the next.
 func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arrival) bool {
 	for _, route := range choice.Routes {
 		sent := body
@@ -86,7 +87,7 @@ func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arri
 	return true
 }
 
-// arrive returns a review as mutating webhooks get it, and notes what that changes in the object.
+// arrive returns a review as mutating webhooks get it, and sets After if that changes the object.
 func (r *Report) arrive(a arrival, body []byte) []byte {
 	if with := a.atMutating(body); !bytes.Equal(with, body) {
 		r.After = objectIn(with)

@@ -39,7 +39,7 @@ type Registrar struct {
 type Plan struct {
 	Changes []string // one a line; none: there is nothing to do
 	Left    []string // what others have set in another way, and what stays so
-	Kept    []string // what was added to selectors and conditions, leaves out more than usher does, and stays
+	Kept    []string // what others added to selectors and conditions: it leaves out more requests than usher does, and stays
 	parts   []part
 }
 
@@ -93,7 +93,7 @@ func (r Registrar) Plan(ctx context.Context) (Plan, error) {
 	return plan, nil
 }
 
-// kept returns, one a line, what entries leave out beside what they should, with who wrote it.
+// kept returns, one a line, what was added to entries and leaves out more requests than usher needs, with the manager that set it.
 func kept(wanted, is configuration) (lines []string) {
 	for _, w := range wanted.Webhooks {
 		entry := is.entry(w.Name)
