@@ -51,7 +51,7 @@ func sameNames(a, b map[corev1.ResourceName]string) bool {
 	return len(a) == len(b)
 }
 
-// ReadQuotaStatus reads the status of a quota from the API server, and who writes it.
+// ReadQuotaStatus reads the current status of a quota from the API server, past any watch, and who writes it.
 func (r Records) ReadQuotaStatus(ctx context.Context, name types.NamespacedName) (found QuotaStatus, err error) {
 	of := api.ElasticQuotaResource
 	raw, err := r.Cluster.Raw(ctx, "apis", of.Group, of.Version, "namespaces", name.Namespace, of.Resource, name.Name)

@@ -19,7 +19,7 @@ var deviceClaimsPath = admit.AnnotationPath(api.AnnotationDeviceClaims)
 func deviceClaimsKept(devices quota.Devices) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:    "device-claims-kept",
-		Doc:     "refuses pods whose annotation on the devices that they claim is not usher's, and changes of it",
+		Doc:     "refuses pods whose annotation on claimed devices is not what device-claims wrote, and changes of it",
 		Gate:    api.GateQuotaByDeviceClasses,
 		Needs:   []string{api.CollectionClaimTemplates},
 		Section: sections.QuotasSection,
