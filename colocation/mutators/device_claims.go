@@ -19,7 +19,7 @@ func deviceClaims(devices quota.Devices) admit.Mutator[admit.Pod] {
 		Needs:   []string{api.CollectionClaimTemplates},
 		Section: sections.QuotasSection,
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) error {
-			claimed, err := devices.Count(ctx, req.Namespace, pod.ResourceClaims())
+			claimed, err := devices.CountPod(ctx, req, pod)
 			if err != nil {
 				return err
 			}

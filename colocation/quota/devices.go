@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -62,13 +64,24 @@ func devicesOf(text string) corev1.ResourceList {
 	return corev1.ResourceList(list)
 }
 
-// Count returns the devices that the claims of a pod in a namespace ask for. A *field.Error says what of the pod cannot be counted:
-// it is refused rather than left uncounted. Any other error is ours.
-func (d Devices) Count(ctx context.Context, namespace string, claims []corev1.PodResourceClaim) (claimed ClaimedDevices, err error) {
+// CountPod returns what Count does for a pod under review.
+func (d Devices) CountPod(ctx context.Context, req *admit.Request, pod *admit.Pod) (ClaimedDevices, error) {
+	if len(d.Classes) == 0 {
+		return ClaimedDevices{}, nil
+	}
+	spec := pod.Asking()
+	spec.ResourceClaims = pod.ResourceClaims()
+	return d.Count(ctx, req.Namespace, &spec)
+}
+
+// Count returns the devices that a pod in a namespace asks for, by its claims and by the resources of its containers. A *field.Error
+// says what of the pod cannot be counted: it is refused rather than left uncounted. Any other error is ours.
+func (d Devices) Count(ctx context.Context, namespace string, spec *corev1.PodSpec) (claimed ClaimedDevices, err error) {
 	if len(d.Classes) == 0 {
 		return claimed, nil
 	}
-	for i, claim := range claims {
+	d.addRequested(&claimed, spec)
+	for i, claim := range spec.ResourceClaims {
 		at := field.NewPath("spec", "resourceClaims").Index(i)
 		if claim.ResourceClaimName != nil {
 			return claimed, field.Forbidden(at.Child("resourceClaimName"), fmt.Sprintf("ResourceClaim %s may be shared by several pods, and its "+
@@ -91,6 +104,23 @@ func (d Devices) Count(ctx context.Context, namespace string, claims []corev1.Po
 		}
 	}
 	return claimed, nil
+}
+
+// addRequested counts the devices that containers request as resources by the name of their class. The scheduler makes a claim of
+// them (feature gate DRAExtendedResource, on by default since Kubernetes 1.36).
+func (d Devices) addRequested(claimed *ClaimedDevices, spec *corev1.PodSpec) {
+	requests := api.PodRequest(spec)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		class, of := strings.CutPrefix(string(name), resourcev1.ResourceDeviceClassPrefix)
+		amount := requests[name]
+		switch resourceName, mapped := d.Classes[class]; {
+		case !of || amount.IsZero() || resourceName == name: // a resource of the mapping's own name counts among the requests
+		case !mapped:
+			claimed.unmapped(class)
+		default:
+			claimed.count(resourceName, amount)
+		}
+	}
 }
 
 // add counts the requests of a claim. It returns why they cannot be counted.
@@ -124,12 +154,7 @@ func (d Devices) addExactly(claimed *ClaimedDevices, name string, r *resourcev1.
 		return fmt.Sprintf("its request %s has allocationMode %s, whose devices cannot be counted before they are allocated; "+
 			"use ExactCount with a count", short(name), short(string(r.AllocationMode)))
 	}
-	if claimed.Counted == nil {
-		claimed.Counted = corev1.ResourceList{}
-	}
-	sum := claimed.Counted[resourceName]
-	sum.Add(*resource.NewQuantity(max(r.Count, 1), resource.DecimalSI))
-	claimed.Counted[resourceName] = sum
+	claimed.count(resourceName, *resource.NewQuantity(max(r.Count, 1), resource.DecimalSI))
 	return ""
 }
 
@@ -146,6 +171,15 @@ func (d Devices) addFirst(claimed *ClaimedDevices, name string, alternatives []r
 		claimed.unmapped(r.DeviceClassName)
 	}
 	return ""
+}
+
+func (c *ClaimedDevices) count(name corev1.ResourceName, more resource.Quantity) {
+	if c.Counted == nil {
+		c.Counted = corev1.ResourceList{}
+	}
+	sum := c.Counted[name].DeepCopy()
+	sum.Add(more)
+	c.Counted[name] = sum
 }
 
 func (c *ClaimedDevices) unmapped(class string) {

@@ -32,6 +32,10 @@ func firstOf(classes ...string) resourcev1.DeviceRequest {
 	return r
 }
 
+func claiming(claims []corev1.PodResourceClaim) *corev1.PodSpec {
+	return &corev1.PodSpec{ResourceClaims: claims}
+}
+
 // TestDevices: what is mapped is counted, or the pod is refused; what is not is named.
 func TestDevices(t *testing.T) {
 	all := func(r *resourcev1.ExactDeviceRequest) {
@@ -59,7 +63,7 @@ func TestDevices(t *testing.T) {
 				func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
 					return &resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: c.requests}}, true, nil
 				}}
-			claimed, err := d.Count(t.Context(), "ns", []corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: new("t")}})
+			claimed, err := d.Count(t.Context(), "ns", claiming([]corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: new("t")}}))
 			if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Fatalf("refused: %v, want %q", err, c.refused)
 			}
@@ -79,7 +83,7 @@ func TestDevicesOfClaims(t *testing.T) {
 	d := Devices{map[string]corev1.ResourceName{"gpu": "gpus"}, func(_ context.Context, _, name string) (*resourcev1.ResourceClaimSpec, bool, error) {
 		return nil, false, map[string]error{"failing": ours}[name]
 	}}
-	_, err := d.Count(t.Context(), "ns", claim("failing"))
+	_, err := d.Count(t.Context(), "ns", claiming(claim("failing")))
 	if _, user := errors.AsType[*field.Error](err); user || !errors.Is(err, ours) {
 		t.Errorf("a failure: %v", err)
 	}
@@ -87,13 +91,34 @@ func TestDevicesOfClaims(t *testing.T) {
 		"spec.resourceClaims[1].resourceClaimTemplateName": claim("unknown"),
 		"spec.resourceClaims[0].resourceClaimName":         {{Name: "a", ResourceClaimName: new("shared")}},
 	} {
-		_, err := d.Count(t.Context(), "ns", claims)
+		_, err := d.Count(t.Context(), "ns", claiming(claims))
 		if user, ok := errors.AsType[*field.Error](err); !ok || user.Field != at {
 			t.Errorf("%v, want one at %s", err, at)
 		}
-		if _, err := (Devices{}).Count(t.Context(), "ns", claims); err != nil {
+		if _, err := (Devices{}).Count(t.Context(), "ns", claiming(claims)); err != nil {
 			t.Errorf("without a mapping: %v", err)
 		}
+	}
+}
+
+// TestDevicesRequested: devices that containers request as resources by the name of their class count like those of claims, and once.
+func TestDevicesRequested(t *testing.T) {
+	const implicit = "deviceclass.resource.kubernetes.io/"
+	asks := func(list corev1.ResourceList) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
+	}
+	spec := claiming([]corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: new("t")}})
+	spec.InitContainers = []corev1.Container{asks(corev1.ResourceList{implicit + "gpu": resource.MustParse("2")})}
+	spec.Containers = []corev1.Container{
+		asks(corev1.ResourceList{implicit + "gpu": resource.MustParse("3"), implicit + "own": resource.MustParse("5"), "gpu": resource.MustParse("7")}),
+		asks(corev1.ResourceList{implicit + "gpu": resource.MustParse("4"), implicit + "fpga": resource.MustParse("1"), implicit + "none": {}}),
+	}
+	d := Devices{map[string]corev1.ResourceName{"gpu": "gpus", "own": implicit + "own"}, func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
+		return &resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{exactly("gpu", nil)}}}, true, nil
+	}}
+	claimed, err := d.Count(t.Context(), "ns", spec)
+	if err != nil || claimed.Text() != `{"gpus":"9"}` || !slices.Equal(claimed.Unmapped, []string{"fpga"}) {
+		t.Errorf("%s, unmapped %q, %v", claimed.Text(), claimed.Unmapped, err)
 	}
 }
 

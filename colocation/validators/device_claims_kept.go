@@ -28,7 +28,7 @@ func deviceClaimsKept(devices quota.Devices) admit.Validator[admit.Pod] {
 			if old := storedPod(req); old != nil || req.Operation != admissionv1.Create {
 				return changedClaims(req, is, old), nil
 			}
-			claimed, err := devices.Count(ctx, req.Namespace, pod.ResourceClaims())
+			claimed, err := devices.CountPod(ctx, req, pod)
 			if err != nil {
 				return admit.Classify(err)
 			}
