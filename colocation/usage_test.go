@@ -81,7 +81,12 @@ func pods(namespace, label, requests string, count int64) suite.PlannedPods {
 
 func answerTo(t *testing.T, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
 	t.Helper()
-	gates, err := gate.Parse("", api.Gates())
+	return answerWith(t, "", source, namespace, planned...)
+}
+
+func answerWith(t *testing.T, set string, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
+	t.Helper()
+	gates, err := gate.Parse(set, api.Gates())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +267,33 @@ func TestUsageTakes(t *testing.T) {
 		}
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%s: %s\nwant %s", c.what, text, c.want)
+		}
+	}
+}
+
+// TestUsageOfDevices: whether pods fit that claim devices is not known where these count, unless something else does not fit.
+func TestUsageOfDevices(t *testing.T) {
+	claiming := func(requests string) suite.PlannedPods {
+		p := pods("", "", requests, 1)
+		p.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "g"}}
+		return p
+	}
+	const on = "QuotaByDeviceClasses=true"
+	for _, c := range []struct {
+		gates string
+		pods  suite.PlannedPods
+		want  string
+	}{
+		{"", claiming("cpu=1"), suite.FitsYes},
+		{on, pods("", "", "cpu=1", 1), suite.FitsYes},
+		{on, claiming("cpu=1"), suite.FitsUnknown},
+		{on, claiming("cpu=2"), suite.FitsNo},
+		{on, pods("", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), suite.FitsUnknown},
+		{on, pods("free", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), suite.FitsYes},
+	} {
+		takes := answerWith(t, c.gates, seenBy(t), "team-a", c.pods).Takes
+		if len(takes) != 1 || takes[0].Fits != c.want || (takes[0].Why != "") != (c.want == suite.FitsUnknown || takes[0].Quota == "" || c.gates == on && c.want == suite.FitsNo) {
+			t.Errorf("%s %v: %+v, want %s", c.gates, c.pods.Pod.Spec, takes, c.want)
 		}
 	}
 }

@@ -106,6 +106,19 @@ func (d Devices) Count(ctx context.Context, namespace string, spec *corev1.PodSp
 	return claimed, nil
 }
 
+// ClaimsDevices reports whether a pod asks for devices that Count may count.
+func ClaimsDevices(spec *corev1.PodSpec) bool {
+	if len(spec.ResourceClaims) > 0 {
+		return true
+	}
+	for name := range api.PodRequest(spec) {
+		if strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // addRequested counts the devices that containers request as resources by the name of their class. The scheduler makes a claim of
 // them (feature gate DRAExtendedResource, on by default since Kubernetes 1.36).
 func (d Devices) addRequested(claimed *ClaimedDevices, spec *corev1.PodSpec) {

@@ -118,7 +118,7 @@ func quotaRows(quotas []suite.QuotaUsage) (rows []row) {
 func takeRows(takes []suite.QuotaTake) (rows []row) {
 	for _, t := range takes {
 		head := fmt.Sprintf("%d\t%s\t%s", t.Pods, strings.Join(t.Of, ", "), cmp.Or(t.Quota, "-"))
-		if len(t.Resources) == 0 || t.Why != "" && t.Quota == "" {
+		if len(t.Resources) == 0 || t.Why != "" && (t.Quota == "" || t.Fits == suite.FitsUnknown) {
 			rows = append(rows, row{marks[t.Fits], head + "\t-\t-\t" + t.Fits + "\t" + t.Why})
 		}
 		for _, r := range t.Resources {

@@ -106,8 +106,10 @@ team�[31m  memory    not known  not known  none   not known  org
 team�[31m  disk      not known  not known  none   at most 0
 team�[31m  gpu       1          not known  none   no limit
 
-PODS  OF              QUOTA  RESOURCE  TAKES  FITS  BY
-2     Deployment web  team   cpu       4      no    team (spec.max)
+PODS  OF              QUOTA  RESOURCE  TAKES  FITS       BY
+2     Deployment web  team   cpu       4      no         team (spec.max)
+1     Pod trainer     team   -         -      not known  they claim devices
+1     Pod trainer     team   cpu       1      yes        team (spec.max)
 not known: something
 counted as new pods, with the requests that limits and LimitRanges give them; RuntimeClasses and webhooks may change these
 `
