@@ -42,7 +42,12 @@ type Request struct {
 	explanation explanation
 	resolution  resolution
 	pods        PodRoutes // of the chain that runs: see JudgePod
+	expected    bool
 }
+
+// Expected reports that the object is one that a workload under review would lead to, see JudgePod. What it refers to may be
+// created before it is.
+func (r *Request) Expected() bool { return r.expected }
 
 // notes are the warnings, audit annotations and tolerated errors recorded so far.
 type notes struct {

@@ -161,7 +161,7 @@ func (r *Request) creating(by authenticationv1.UserInfo) *Request {
 	return &Request{
 		UID: r.UID, Kind: metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")),
 		Resource:  metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods")),
-		Operation: admissionv1.Create, Namespace: r.Namespace, UserInfo: by, DryRun: true,
+		Operation: admissionv1.Create, Namespace: r.Namespace, UserInfo: by, DryRun: true, expected: true,
 	}
 }
 

@@ -26,6 +26,9 @@ func deviceClaims(devices quota.Devices) admit.Mutator[admit.Pod] {
 			for _, class := range claimed.Unmapped {
 				req.Warnf("devices of class %.80s count for no quota: quotas.deviceClassMappings of usher's policy does not name it", class)
 			}
+			for _, template := range claimed.Awaited {
+				req.Warnf("namespace %s has no ResourceClaimTemplate %.80s yet: pods are refused until it has", req.Namespace, template)
+			}
 			if text := claimed.Text(); text != "" {
 				pod.SetAnnotation(api.AnnotationDeviceClaims, text)
 				return nil

@@ -26,6 +26,7 @@ type Devices struct {
 	// Classes are the resources as which quotas count devices, by device class.
 	Classes   map[string]corev1.ResourceName
 	Templates ClaimTemplates
+	expected  bool // the pod does not exist yet, and its templates need not
 }
 
 // ClaimedDevices are the devices that a pod claims.
@@ -33,6 +34,8 @@ type ClaimedDevices struct {
 	Counted corev1.ResourceList
 	// Unmapped are device classes whose devices count for no quota, because no mapping names them.
 	Unmapped []string
+	// Awaited are templates that are not there yet; only of a pod that a workload would lead to.
+	Awaited []string
 }
 
 // Text returns the value of api.AnnotationDeviceClaims; "" if nothing counts.
@@ -70,7 +73,7 @@ func (d Devices) CountPod(ctx context.Context, req *admit.Request, pod *admit.Po
 		return ClaimedDevices{}, nil
 	}
 	spec := pod.Asking()
-	spec.ResourceClaims = pod.ResourceClaims()
+	spec.ResourceClaims, d.expected = pod.ResourceClaims(), req.Expected()
 	return d.Count(ctx, req.Namespace, &spec)
 }
 
@@ -80,6 +83,8 @@ func (d Devices) Count(ctx context.Context, namespace string, spec *corev1.PodSp
 	if len(d.Classes) == 0 {
 		return claimed, nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	d.addRequested(&claimed, spec)
 	for i, claim := range spec.ResourceClaims {
 		at := field.NewPath("spec", "resourceClaims").Index(i)
@@ -95,6 +100,10 @@ func (d Devices) Count(ctx context.Context, namespace string, spec *corev1.PodSp
 		switch {
 		case err != nil:
 			return claimed, fmt.Errorf("ResourceClaimTemplate %s/%s: %w", namespace, short(name), err)
+		case !known && d.expected:
+			claimed.Awaited = append(claimed.Awaited, name)
+			cancel() // one wait is enough
+			continue
 		case !known:
 			return claimed, field.Invalid(at, short(name), fmt.Sprintf("namespace %s has no such ResourceClaimTemplate yet, so that the devices "+
 				"of the pod cannot be counted; create it first, then create the pod again", namespace))

@@ -59,8 +59,8 @@ func TestDevices(t *testing.T) {
 		{"of a later Kubernetes", []resourcev1.DeviceRequest{{Name: "r"}}, "", nil, "of a kind that cannot be counted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := Devices{map[string]corev1.ResourceName{"gpu": "gpus", "big-gpu": "gpus", "nic": "nics"},
-				func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
+			d := Devices{Classes: map[string]corev1.ResourceName{"gpu": "gpus", "big-gpu": "gpus", "nic": "nics"},
+				Templates: func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
 					return &resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: c.requests}}, true, nil
 				}}
 			claimed, err := d.Count(t.Context(), "ns", claiming([]corev1.PodResourceClaim{{Name: "a", ResourceClaimTemplateName: new("t")}}))
@@ -80,7 +80,7 @@ func TestDevicesOfClaims(t *testing.T) {
 	claim := func(name string) []corev1.PodResourceClaim {
 		return []corev1.PodResourceClaim{{Name: "ok"}, {Name: "a", ResourceClaimTemplateName: &name}}
 	}
-	d := Devices{map[string]corev1.ResourceName{"gpu": "gpus"}, func(_ context.Context, _, name string) (*resourcev1.ResourceClaimSpec, bool, error) {
+	d := Devices{Classes: map[string]corev1.ResourceName{"gpu": "gpus"}, Templates: func(_ context.Context, _, name string) (*resourcev1.ResourceClaimSpec, bool, error) {
 		return nil, false, map[string]error{"failing": ours}[name]
 	}}
 	_, err := d.Count(t.Context(), "ns", claiming(claim("failing")))
@@ -113,7 +113,7 @@ func TestDevicesRequested(t *testing.T) {
 		asks(corev1.ResourceList{implicit + "gpu": resource.MustParse("3"), implicit + "own": resource.MustParse("5"), "gpu": resource.MustParse("7")}),
 		asks(corev1.ResourceList{implicit + "gpu": resource.MustParse("4"), implicit + "fpga": resource.MustParse("1"), implicit + "none": {}}),
 	}
-	d := Devices{map[string]corev1.ResourceName{"gpu": "gpus", "own": implicit + "own"}, func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
+	d := Devices{Classes: map[string]corev1.ResourceName{"gpu": "gpus", "own": implicit + "own"}, Templates: func(context.Context, string, string) (*resourcev1.ResourceClaimSpec, bool, error) {
 		return &resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{exactly("gpu", nil)}}}, true, nil
 	}}
 	claimed, err := d.Count(t.Context(), "ns", spec)

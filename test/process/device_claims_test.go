@@ -118,6 +118,24 @@ func TestDeviceClaims(t *testing.T) {
 	}
 }
 
+// TestDeviceClaimsOfWorkloads: a workload is refused for claims that can never be counted. A template may be created after it.
+func TestDeviceClaimsOfWorkloads(t *testing.T) {
+	const gates, one, later = "EnableQuotaAdmission=true,QuotaByDeviceClasses=true", `"resourceClaimTemplateName":"gpus"`, "pods are refused until it has"
+	all := strings.Replace(fmt.Sprintf(deviceTemplate, 0), "ExactCount, count: 0", "All", 1)
+	for _, c := range []struct{ manifests, claim, want, not string }{
+		{fmt.Sprintf(deviceTemplate, 2), one, `"allowed":true`, "warnings"},
+		{"", one, "its pods: namespace team has no ResourceClaimTemplate gpus yet: " + later, "would be denied"},
+		{"", one + `},{"name":"h","resourceClaimName":"shared"`, "would be denied: spec.template.spec.resourceClaims[1].resourceClaimName", "create the pod again"},
+		{all, one, "would be denied: spec.template.spec.resourceClaims[0].resourceClaimTemplateName", later},
+	} {
+		body := strings.Replace(string(deploymentIn("team")), `"spec":{"containers"`, `"spec":{"resourceClaims":[{"name":"g",`+c.claim+`}],"containers"`, 1)
+		answer := harness.Post(devicesMux(t, gates, devicesQuota+c.manifests), "validate-workload/x", []byte(body)).Body.String()
+		if !strings.Contains(answer, c.want) || strings.Contains(answer, c.not) {
+			t.Errorf("%s, %s: %s, want %s and not %s", c.manifests, c.claim, answer, c.want, c.not)
+		}
+	}
+}
+
 // TestDeviceClaimsRights: only with the gate usher watches ResourceClaimTemplates.
 func TestDeviceClaimsRights(t *testing.T) {
 	for gates, want := range map[string]bool{"EnableQuotaAdmission=true": false, "QuotaByDeviceClasses=true": true} {
