@@ -24,7 +24,7 @@ type Collection[T any] struct {
 	Kind       schema.GroupVersionKind
 	Resource   string
 	Namespaced bool
-	// CRD is set if the kind is defined by a CRD. If that is not installed, there are no such objects.
+	// CRD is set if the kind is defined by a CRD, or is one that API servers may lack. If it is not served, there are no such objects.
 	CRD bool
 	// MetaOnly is set if only metadata is read, so that the API server need not send more.
 	MetaOnly bool

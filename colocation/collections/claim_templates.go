@@ -9,10 +9,11 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// ClaimTemplates holds the requests for devices of all ResourceClaimTemplates, which are immutable.
+// ClaimTemplates holds the requests for devices of all ResourceClaimTemplates, which are immutable. An API server that does not serve
+// the version must not keep usher from being ready: pods that name templates are refused then, and all others pass.
 var ClaimTemplates = &cluster.Collection[*resourcev1.ResourceClaimSpec]{
 	Name: api.CollectionClaimTemplates, Kind: resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"), Resource: "resourceclaimtemplates",
-	Namespaced: true,
+	Namespaced: true, CRD: true,
 	Keep: cluster.Keep(func(o *resourcev1.ResourceClaimTemplate) *resourcev1.ResourceClaimSpec {
 		return &resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: o.Spec.Spec.Devices.Requests}}
 	}),

@@ -29,6 +29,19 @@ func TestClaimTemplate(t *testing.T) {
 	}
 }
 
+// TestClaimTemplatesNotServed: an API server without the version of the kind has no templates, and usher is ready.
+func TestClaimTemplatesNotServed(t *testing.T) {
+	f := clustertest.New(t)
+	f.Set(func() { f.Missing["resourceclaimtemplates"] = true })
+	s, c := watching(t, f, keeping("resourceclaimtemplates"))
+	clustertest.Eventually(t, "ready", func() bool { return c.Ready() == nil })
+	over, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, known, err := s.ClaimTemplate(over, true, "team", "gpus"); known || err != nil {
+		t.Errorf("%v %v", known, err)
+	}
+}
+
 // TestFillPriority: a new pod gets the priority of its class, or of the default class, as from the Priority plug-in.
 func TestFillPriority(t *testing.T) {
 	f := clustertest.New(t)
