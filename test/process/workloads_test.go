@@ -42,6 +42,19 @@ func TestWorkloadsBySuites(t *testing.T) {
 	}
 }
 
+// TestWorkloadsOfQuotas: a quota that does not exist yet does not keep a workload from being created, and its author hears that pods
+// are refused without it; a parent takes none.
+func TestWorkloadsOfQuotas(t *testing.T) {
+	const parent = "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: org, namespace: team, labels: {quota.scheduling.koordinator.sh/is-parent: 'true'}}\n---\n"
+	for quota, want := range map[string]string{"typo": `no elastic quota is named "typo" yet: pods are refused until there is one`, "org": "would be denied: ", "team": `"allowed":true}`} {
+		body := strings.Replace(string(deploymentIn("team")), `"labels":{`, `"labels":{"quota.scheduling.koordinator.sh/name":"`+quota+`",`, 1)
+		answer := harness.Post(devicesMux(t, "EnableQuotaAdmission=true", devicesQuota+parent), "validate-workload/x", []byte(body)).Body.String()
+		if answer = strings.ReplaceAll(answer, `\"`, `"`); !strings.Contains(answer, want) {
+			t.Errorf("%s: %s", quota, answer)
+		}
+	}
+}
+
 // TestWorkloadsWithoutResult: a rule without a result for the pods is said where workloads are not refused, and otherwise fails as it
 // does for the pods. A refusal counts more.
 func TestWorkloadsWithoutResult(t *testing.T) {
