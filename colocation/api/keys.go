@@ -126,3 +126,6 @@ const (
 	// ResourceHuaweiNPUCore is a number of cores.
 	ResourceHuaweiNPUCore corev1.ResourceName = "huawei.com/npu-core"
 )
+
+// MaxDeviceNames bounds the resources that AnnotationDeviceClaims may name, and so those that a policy maps devices to.
+const MaxDeviceNames = 100

@@ -56,7 +56,7 @@ func devicesOf(text string) corev1.ResourceList {
 		return nil
 	}
 	list, err := api.ParseJSONText[api.ResourceList](text)
-	if err != nil || len(list) > maxDeviceNames {
+	if err != nil || len(list) > api.MaxDeviceNames {
 		return nil
 	}
 	for _, amount := range list {

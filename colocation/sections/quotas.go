@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/selector"
 )
@@ -72,6 +73,9 @@ func (q *Quotas) check(at *field.Path) (problems field.ErrorList) {
 }
 
 func checkMappings(mappings []DeviceClassMapping, at *field.Path) (problems field.ErrorList) {
+	if len(mappings) > api.MaxDeviceNames {
+		problems = append(problems, field.TooMany(at, len(mappings), api.MaxDeviceNames))
+	}
 	names, classes := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for i, m := range mappings {
 		at := at.Index(i)

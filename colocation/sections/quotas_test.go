@@ -2,6 +2,8 @@ package sections
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -34,6 +36,12 @@ func TestQuotasProblems(t *testing.T) {
 		`quotas: {administrators: {namespaces: ["*"], groups: ["", " a", "a*", "a:b"]}}`: {
 			`quotas.administrators.namespaces[0]: Invalid value: "*"`, `quotas.administrators.groups[0]: Invalid value: "": must be the exact name`,
 			`quotas.administrators.groups[1]`, `quotas.administrators.groups[2]`},
+		`quotas: {deviceClassMappings: [{name: example.com/gpus, deviceClassNames: [gpu, big-gpu]}, {name: nics, deviceClassNames: [nic]}]}`: nil,
+		`quotas: {deviceClassMappings: [{name: a, deviceClassNames: [gpu]}, {name: a, deviceClassNames: [nic, gpu]}, {name: "b c", deviceClassNames: [A]}, {}]}`: {
+			`quotas.deviceClassMappings[1].name: Duplicate`, `quotas.deviceClassMappings[1].deviceClassNames[1]: Duplicate`, `quotas.deviceClassMappings[2].name: Invalid`,
+			`quotas.deviceClassMappings[2].deviceClassNames[0]: Invalid`, `quotas.deviceClassMappings[3].name`, `quotas.deviceClassMappings[3].deviceClassNames: Required`},
+		manyMappings(100): nil,
+		manyMappings(101): {`quotas.deviceClassMappings: Too many: 101: must have at most 100 items`},
 	} {
 		parsed, problems := config.Parse([]byte(text), config.Schema{BindingSection, NodeAmplificationSection, QuotasSection})
 		if (parsed == nil) != (len(wants) > 0) || len(problems) < len(wants) {
@@ -45,6 +53,15 @@ func TestQuotasProblems(t *testing.T) {
 			}
 		}
 	}
+}
+
+// manyMappings returns a policy with n mappings.
+func manyMappings(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("{name: r%d, deviceClassNames: [c%[1]d]}", i))
+	}
+	return "quotas: {deviceClassMappings: [" + strings.Join(all, ", ") + "]}"
 }
 
 // compiled returns the policy of a section in YAML.
