@@ -118,6 +118,24 @@ func TestDeviceClaims(t *testing.T) {
 	}
 }
 
+// TestDeviceClaimsOfContainers: a pod that asks for devices by the name of their class, without any claim, counts for them, too.
+func TestDeviceClaimsOfContainers(t *testing.T) {
+	const gates, all = "EnableQuotaAdmission=true,QuotaByDeviceClasses=true", `{"example.com/whole-gpus":"4"}`
+	asking := func(annotation string) []byte {
+		return []byte(strings.NewReplacer(`"resourceClaims":[{"name":"g",}],`, "", `"image":"app"`,
+			`"image":"app","resources":{"requests":{"deviceclass.resource.kubernetes.io/gpu.example.com":"4"}}`).Replace(string(claimer("CREATE", "", annotation, ""))))
+	}
+	for _, c := range []struct{ path, annotation, want string }{
+		{"mutate-pod", "", `"patch"`}, {"mutate-pod", all, `"allowed":true}}`},
+		{"validate-pod", "", "is not what usher counts for the devices"}, {"validate-pod", all, "example.com/whole-gpus requested 4, used 0, limit 3"},
+	} {
+		answer := harness.Post(devicesMux(t, gates, devicesQuota), c.path+"/x", asking(c.annotation)).Body.String()
+		if !strings.Contains(answer, c.want) {
+			t.Errorf("%s of %q: %s, want %s", c.path, c.annotation, answer, c.want)
+		}
+	}
+}
+
 // TestDeviceClaimsOfWorkloads: a workload is refused for claims that can never be counted. A template may be created after it.
 func TestDeviceClaimsOfWorkloads(t *testing.T) {
 	const gates, one, later = "EnableQuotaAdmission=true,QuotaByDeviceClasses=true", `"resourceClaimTemplateName":"gpus"`, "pods are refused until it has"
