@@ -87,32 +87,41 @@ func (d Devices) Count(ctx context.Context, namespace string, spec *corev1.PodSp
 	defer cancel()
 	d.addRequested(&claimed, spec)
 	for i, claim := range spec.ResourceClaims {
-		at := field.NewPath("spec", "resourceClaims").Index(i)
-		if claim.ResourceClaimName != nil {
-			return claimed, field.Forbidden(at.Child("resourceClaimName"), fmt.Sprintf("ResourceClaim %s may be shared by several pods, and its "+
-				"devices cannot be counted for one of them; name a ResourceClaimTemplate", short(*claim.ResourceClaimName)))
+		if err := d.addClaim(ctx, &claimed, namespace, claim, field.NewPath("spec", "resourceClaims").Index(i)); err != nil {
+			return claimed, err
 		}
-		if claim.ResourceClaimTemplateName == nil {
-			continue // the API server refuses it
-		}
-		at, name := at.Child("resourceClaimTemplateName"), *claim.ResourceClaimTemplateName
-		spec, known, err := d.Templates(ctx, namespace, name)
-		switch {
-		case err != nil:
-			return claimed, fmt.Errorf("ResourceClaimTemplate %s/%s: %w", namespace, short(name), err)
-		case !known && d.expected:
-			claimed.Awaited = append(claimed.Awaited, name)
+		if len(claimed.Awaited) > 0 {
 			cancel() // one wait is enough
-			continue
-		case !known:
-			return claimed, field.Invalid(at, short(name), fmt.Sprintf("namespace %s has no such ResourceClaimTemplate yet, so that the devices "+
-				"of the pod cannot be counted; create it first, then create the pod again", namespace))
-		}
-		if why := d.add(&claimed, spec.Devices.Requests); why != "" {
-			return claimed, field.Invalid(at, short(name), why)
 		}
 	}
 	return claimed, nil
+}
+
+// addClaim counts what one claim of a pod asks for.
+func (d Devices) addClaim(ctx context.Context, claimed *ClaimedDevices, namespace string, claim corev1.PodResourceClaim, at *field.Path) error {
+	if claim.ResourceClaimName != nil {
+		return field.Forbidden(at.Child("resourceClaimName"), fmt.Sprintf("ResourceClaim %s may be shared by several pods, and its "+
+			"devices cannot be counted for one of them; name a ResourceClaimTemplate", short(*claim.ResourceClaimName)))
+	}
+	if claim.ResourceClaimTemplateName == nil {
+		return nil // the API server refuses it
+	}
+	at, name := at.Child("resourceClaimTemplateName"), *claim.ResourceClaimTemplateName
+	template, known, err := d.Templates(ctx, namespace, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ResourceClaimTemplate %s/%s: %w", namespace, short(name), err)
+	case !known && d.expected:
+		claimed.Awaited = append(claimed.Awaited, name)
+		return nil
+	case !known:
+		return field.Invalid(at, short(name), fmt.Sprintf("namespace %s has no such ResourceClaimTemplate yet, so that the devices "+
+			"of the pod cannot be counted; create it first, then create the pod again", namespace))
+	}
+	if why := d.add(claimed, template.Devices.Requests); why != "" {
+		return field.Invalid(at, short(name), why)
+	}
+	return nil
 }
 
 // ClaimsDevices reports whether a pod asks for devices that Count may count.
