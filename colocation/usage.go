@@ -325,8 +325,11 @@ func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned 
 		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
 	case b.Quota != nil:
 		p.Quota, p.path = b.Name, v.tree.Line(b.Name)
+		if counting(ask.Gates).Devices && quota.ClaimsDevices(&pods.Pod.Spec) {
+			p.Fits, p.Why = suite.FitsUnknown, "they claim devices, which are counted when they are created"
+		}
 	case !v.whole && b.Name != "": // without a name, only a label would choose one
-		p.Fits, p.Why = suite.FitsUnknown, "their quota is none that this user may read"
+		p.Fits, p.Why = suite.FitsUnknown, "this user may not read their quota"
 	case b.Unknown():
 		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("there is no quota %s, which their label names", admit.Shorten(b.Name, 80))
 	default:

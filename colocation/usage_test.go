@@ -207,7 +207,7 @@ func TestUsageOfAnotherWriter(t *testing.T) {
 	tenants["both"] = []string{one("all", `{"f:status":{"f:used":{}}}`), one("annotations", `{"f:metadata":{"f:annotations":{"f:quota.scheduling.koordinator.sh/runtime":{}}}}`)}
 	defer delete(tenants, "both")
 	u := answerTo(t, seenBy(t, "both"), "both")
-	for name, want := range map[string]string{"all": "cpu 6 ? 8 ? all, of which is not known what is used", "annotations": "cpu ? ? 8 ? annotations, of which is not known what is used"} {
+	for name, want := range map[string]string{"all": "cpu 6 ? 8 ? all, whose use is not known", "annotations": "cpu ? ? 8 ? annotations, whose use is not known"} {
 		if got := strings.Join(said(u, name), "; "); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

@@ -47,9 +47,6 @@ func (c ClaimedDevices) Text() string {
 	return string(text)
 }
 
-// maxDeviceNames bounds the resources that an annotation may name.
-const maxDeviceNames = 100
-
 // devicesOf reads the annotation api.AnnotationDeviceClaims. A text that usher cannot have written counts as no devices.
 func devicesOf(text string) corev1.ResourceList {
 	if text == "" {

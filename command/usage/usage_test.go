@@ -94,7 +94,8 @@ func TestText(t *testing.T) {
 	u := suite.Usage{
 		Quotas: []suite.QuotaUsage{{Name: "team\x1b[31m", Resources: []suite.ResourceUsage{
 			{Name: "cpu", Used: says("6"), Reserved: says("1"), Limit: says("8"), Left: says("1"), LeftMost: true, By: "org"}, {Name: "memory", By: "org"}, {Name: "disk", Left: says("0"), LeftMost: true}, {Name: "gpu", Unlimited: true, Used: says("1")}}}},
-		Takes:   []suite.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: suite.FitsNo, Resources: []suite.ResourceTake{{Name: "cpu", Takes: "4", Fits: suite.FitsNo, By: "team (spec.max)"}}}},
+		Takes: []suite.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: suite.FitsNo, Resources: []suite.ResourceTake{{Name: "cpu", Takes: "4", Fits: suite.FitsNo, By: "team (spec.max)"}}},
+			{Of: []string{"Pod trainer"}, Pods: 1, Quota: "team", Fits: suite.FitsUnknown, Why: "they claim devices", Resources: []suite.ResourceTake{{Name: "cpu", Takes: "1", Fits: suite.FitsYes, By: "team (spec.max)"}}}},
 		Unknown: []string{"something"},
 	}
 	var plain, colored bytes.Buffer

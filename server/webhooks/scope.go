@@ -40,12 +40,12 @@ func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
 }
 
-// mayBeExcluded reports whether --exclude-namespace keeps a route away from a namespace: a route about pods, which a
-// cluster lacks while a webhook is away, or about what namespaces opt in for. Objects that configure usher, such as
+// mayBeExcluded reports whether --exclude-namespace keeps a route away from a namespace: a route about pods or templates of
+// pods, which a cluster lacks while a webhook is away, or about what namespaces opt in for. Objects that configure usher, such as
 // quotas and the SLO configuration, are checked there too: excluding a scheduler's namespace must not leave its quotas
 // unguarded.
 func (e Entry) mayBeExcluded() bool {
-	return e.OptIn != (admit.Label{}) || slices.ContainsFunc(e.For, func(m admit.Match) bool {
+	return e.OptIn != (admit.Label{}) || e.aboutTemplates() || slices.ContainsFunc(e.For, func(m admit.Match) bool {
 		return slices.ContainsFunc(m.Resources, func(resource string) bool { return resource == "pods" || strings.HasPrefix(resource, "pods/") })
 	})
 }

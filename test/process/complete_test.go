@@ -44,7 +44,7 @@ func TestCompletion(t *testing.T) {
 		{"learn --dir", nil, ":16"},
 		{"explain -n", []string{"apps", "payments"}, ":4"},
 		{"webhooks --exclude-namespace", []string{"apps", "payments"}, ":4"},
-		{"steps --cluster-dir samples/cluster -n", []string{"apps", "batch", "colocation", "kube-system", "leaving", "shop"}, ":4"},
+		{"steps --cluster-dir samples/cluster -n", []string{"apps", "batch", "colocation", "devices", "kube-system", "leaving", "reports", "shop"}, ":4"},
 		{"explain --kubeconfig /nowhere -n", nil, ":4"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

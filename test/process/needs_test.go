@@ -26,7 +26,7 @@ import (
 // TestNeedsAreDeclared: what a step needs is a collection of the catalogue, and each collection of the catalogue is
 // needed by some step.
 func TestNeedsAreDeclared(t *testing.T) {
-	catalogue := append(collections.Catalogue(types.NamespacedName{}, types.NamespacedName{}), cluster.LimitRanges)
+	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
 	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
@@ -127,7 +127,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	}{
 		{"nothing but the core", nil, "namespaces limitranges"},
 		{"a step without its route", []gate.Name{api.GateReservationFit}, "namespaces limitranges"},
-		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "namespaces limitranges reservations nodes elasticquotas"},
+		{"a step and its route", []gate.Name{api.GateReservationFit, api.GatePodValidatingWebhook}, "namespaces limitranges priorityclasses reservations nodes elasticquotas"},
 		{"quotas", []gate.Name{api.GateElasticValidatingWebhook}, "namespaces limitranges podrequests elasticquotas"},
 		{"one ConfigMap", []gate.Name{api.GateNodeMutatingWebhook}, "namespaces limitranges sloconfig nodemetrics"},
 	} {

@@ -32,9 +32,9 @@ func TestFailClosed(t *testing.T) {
 		flags []string
 		open  []string
 	}{
-		{nil, []string{"/validate-node", "/validate-pod-binding", "/validate-pod-status"}},
-		{[]string{"--fail-closed=/validate-pod-binding"}, []string{"/validate-node", "/validate-pod-status"}},
-		{[]string{"--fail-closed=/validate-pod-binding,/validate-pod-status,/validate-pod"}, []string{"/validate-node"}},
+		{nil, []string{"/validate-node", "/validate-pod-binding", "/validate-pod-status", "/validate-workload"}},
+		{[]string{"--fail-closed=/validate-pod-binding"}, []string{"/validate-node", "/validate-pod-status", "/validate-workload"}},
+		{[]string{"--fail-closed=/validate-pod-binding,/validate-pod-status,/validate-pod"}, []string{"/validate-node", "/validate-workload"}},
 	} {
 		var open []string
 		for path, w := range validating(t, append(c.flags, gates)...) {
