@@ -115,10 +115,10 @@ func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Log
 	}
 }
 
-// givingWay ends connections with their answers while new ones wait for room.
+// givingWay ends connections with their answers while many are open, so that new ones find room.
 func givingWay(l *connections.Listener, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l.Waiting() {
+		if l.Crowded() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

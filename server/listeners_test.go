@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -29,5 +30,26 @@ func TestServersHaveTimeLimits(t *testing.T) {
 	}
 	if s.ConnState == nil {
 		t.Error("connections are not counted")
+	}
+}
+
+// TestAnswersEndConnections: when more than half of the connections are open, an answer ends its connection.
+func TestAnswersEndConnections(t *testing.T) {
+	for limit, ends := range map[int]bool{1: true, 2: false} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bounded := connections.Bound(l.(*net.TCPListener), limit)
+		s := newServer(givingWay(bounded, http.NotFoundHandler()), bounded, nil)
+		go func() { _ = s.Serve(bounded) }()
+		t.Cleanup(func() { _ = s.Close() })
+		r, err := http.Get("http://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = r.Body.Close(); r.Close != ends {
+			t.Errorf("limit %d: an answer ends its connection: %v, want %v", limit, r.Close, ends)
+		}
 	}
 }

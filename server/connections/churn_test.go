@@ -1,0 +1,73 @@
+package connections
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestMoreClientsThanConnections: no request of API servers is lost, although all of their clients together need more connections
+// than there may be. Each webhook has a pool of its own there, and their requests come in bursts: connections that were idle before
+// get a request while others are opened. A POST whose connection was closed is not repeated.
+func TestMoreClientsThanConnections(t *testing.T) {
+	s := serve(t, 6)
+	s.giving.Store(true)
+	var pools [4]*http.Client
+	for i := range pools {
+		pools[i] = late(t)
+	}
+	var sent, lost atomic.Int32
+	for round := range 20 {
+		var clients sync.WaitGroup
+		for i := range 12 {
+			clients.Go(func() {
+				for n := range 6 {
+					sent.Add(1)
+					if err := s.post(pools[(i+n/2+round)%len(pools)]); err != nil && lost.Add(1) < 5 {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		time.Sleep(settled + 10*time.Millisecond)
+	}
+	if lost.Load() > 0 {
+		t.Errorf("%d of %d requests were lost", lost.Load(), sent.Load())
+	}
+}
+
+// late returns a client far away: what it has sent arrives a little later.
+func late(t *testing.T) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 25, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		return lateConn{c}, err
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: time.Minute}
+}
+
+type lateConn struct{ net.Conn }
+
+func (c lateConn) Write(p []byte) (int, error) {
+	sent := bytes.Clone(p)
+	time.AfterFunc(3*time.Millisecond, func() { _, _ = c.Conn.Write(sent) })
+	return len(p), nil
+}
+
+func (s *served) post(c *http.Client) error {
+	r, err := c.Post("http://"+s.Listener.Addr().String(), "application/json", strings.NewReader(`{"kind": "AdmissionReview"}`))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Body.Close() }()
+	_, err = io.Copy(io.Discard, r.Body)
+	return err
+}
