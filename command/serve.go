@@ -87,7 +87,7 @@ func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.certificates.addTo(set)
 	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, else json")
 	set.IntVar(&o.MaxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
-	set.IntVar(&o.MaxConnections, "max-connections", server.DefaultMaxConnections, "maximum number of open connections for reviews; beyond it, a new connection replaces the one that has been idle longest")
+	set.IntVar(&o.MaxConnections, "max-connections", server.DefaultMaxConnections, "maximum number of open connections for reviews; beyond half of it, each answer ends its connection, so that new ones find room")
 	set.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long to accept requests after SIGTERM, while clients switch to other replicas")
 	set.DurationVar(&o.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
 	o.callers.addTo(set)
