@@ -176,7 +176,7 @@ func TestProcessNotTLS(t *testing.T) {
 // TestProcessIdleConnections: many idle keep-alive clients cost some memory each and nothing more, and all of it is
 // released.
 func TestProcessIdleConnections(t *testing.T) {
-	p := launched(t, launch{args: []string{"--max-connections", "6000"}})
+	p := launched(t, launch{args: []string{"--max-connections", "12000"}})
 	many := scaled(100, 1000, 5000)
 	if most := openFiles(t)/2 - 100; most < many {
 		t.Logf("only %d connections instead of %d: ulimit -n", most, many)
