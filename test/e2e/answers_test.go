@@ -174,6 +174,9 @@ func sendPod(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, s
 }
 
 func sendNode(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, string) {
+	if s.OldObject == nil {
+		t.Skip("an API server always sends the old object")
+	}
 	cluster.DeleteAfter(t, nodePath(s.Name))
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", s.OldObject)
 	if err != nil {

@@ -244,7 +244,7 @@ func checkRights(t *testing.T, role kubetest.Object, events []kubetest.AuditEven
 	}
 	for _, rule := range role.List("rules") {
 		for _, resource := range rule.At("resources").([]any) {
-			if !used[resource.(string)] {
+			if resource != "elasticquotas/status" && !used[resource.(string)] { // there is no quota here: TestStatus of package quota needs the right
 				t.Errorf("the role allows %s, which usher does not read", resource)
 			}
 		}

@@ -26,7 +26,7 @@ func TestRefused(t *testing.T) {
 	apply(t, created(ctx, registrations+"validatingwebhookconfigurations", configuration("Validating", "refusing", w)))
 	cluster.DeleteAfter(t, registrations+"validatingwebhookconfigurations/refusing")
 	out, _ := cluster.RunProgram(ctx, binary, "doctor", "-f", pod, "--kubeconfig="+cluster.AdminKubeconfig())
-	for _, text := range []string{"refused  CREATE Pod apps/a", "ca-bundle-mismatch", "taken to be of the user", "system:masters", "What webhooks and policies answer"} {
+	for _, text := range []string{"refused  CREATE Pod apps/a", "ca-bundle-mismatch", "taken to be of the user", "system:masters", "shows what webhooks and policies answer"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("it does not say %q: %s", text, out)
 		}
