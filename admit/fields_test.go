@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	podresource "k8s.io/component-helpers/resource"
 )
 
 // fullPod has a value in every field that has a view, and fields that the types do not know (x...).
@@ -148,7 +149,7 @@ func bestEffortTyped(p *corev1.Pod) any {
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		lists = append(lists, c.Resources.Requests, c.Resources.Limits)
 	}
-	if p.Spec.Resources != nil {
+	if podresource.IsPodLevelResourcesSet(p) {
 		lists = []corev1.ResourceList{p.Spec.Resources.Requests, p.Spec.Resources.Limits}
 	}
 	return !slices.ContainsFunc(lists, func(l corev1.ResourceList) bool { return l.Cpu().Sign() > 0 || l.Memory().Sign() > 0 })
@@ -248,15 +249,16 @@ func TestFieldsOfWrongType(t *testing.T) {
 func TestBestEffort(t *testing.T) {
 	for raw, want := range map[string]bool{
 		`{}`: true,
-		`{"spec":{"containers":[{"resources":{"requests":{"cpu":"0","memory":"0"}}}]}}`:                       true,
-		`{"spec":{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}`:                         true,
-		`{"spec":{"ephemeralContainers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                           true,
-		`{"spec":{"containers":[{},{"resources":{"limits":{"memory":"1"}}}]}}`:                                false,
-		`{"spec":{"initContainers":[{"resources":{"requests":{"cpu":"1m"}}}]}}`:                               false,
-		`{"spec":{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                     true,
-		`{"spec":{"resources":{"limits":{"cpu":1}}}}`:                                                         false,
-		`{"status":{"qosClass":"BestEffort"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`: true,
-		`{"status":{"qosClass":"Burstable"}}`:                                                                 false,
+		`{"spec":{"containers":[{"resources":{"requests":{"cpu":"0","memory":"0"}}}]}}`:                                     true,
+		`{"spec":{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}`:                                       true,
+		`{"spec":{"ephemeralContainers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                                         true,
+		`{"spec":{"containers":[{},{"resources":{"limits":{"memory":"1"}}}]}}`:                                              false,
+		`{"spec":{"initContainers":[{"resources":{"requests":{"cpu":"1m"}}}]}}`:                                             false,
+		`{"spec":{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:                                   false,
+		`{"spec":{"resources":{"requests":{"hugepages-2Mi":"2Mi"}},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`: true,
+		`{"spec":{"resources":{"limits":{"cpu":1}}}}`:                                                                       false,
+		`{"status":{"qosClass":"BestEffort"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}`:               true,
+		`{"status":{"qosClass":"Burstable"}}`:                                                                               false,
 	} {
 		d := parse(t, raw)
 		typed := AsPod(d).Object()

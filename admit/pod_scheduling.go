@@ -2,6 +2,7 @@ package admit
 
 import (
 	"iter"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -95,7 +96,7 @@ func (p *Pod) BestEffort() bool {
 	if class := p.root.At("status", "qosClass").Text(); class != "" {
 		return corev1.PodQOSClass(class) == corev1.PodQOSBestEffort
 	}
-	if whole := p.Resources(); whole.root.Exists() {
+	if whole := p.Resources(); whole.ofPod() {
 		return !whole.asksForCompute()
 	}
 	for c := range p.Containers() {
@@ -104,6 +105,19 @@ func (p *Pod) BestEffort() bool {
 		}
 	}
 	return true
+}
+
+// ofPod reports whether resources of a pod as a whole are set: cpu, memory or huge pages. Only then do they decide its QoS class, since
+// Kubernetes 1.37.
+func (r Requirements) ofPod() bool {
+	for _, list := range []Resources{r.Requests(), r.Limits()} {
+		for name := range list.All() {
+			if name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asksForCompute reports whether cpu or memory are requested or limited, to more than zero.

@@ -1,6 +1,8 @@
 package storable
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,6 +31,16 @@ func (l *list) mounts(mounts []corev1.VolumeMount, at *field.Path) {
 			oneOf(l, at.Child("mountPropagation"), *p, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		}
 		l.recursive(&m, at.Child("recursiveReadOnly"))
+		l.bindOptions(m.BindMountOptions, at.Child("bindMountOptions"))
+	}
+}
+
+// bindOptions adds the problems of the options of a bind mount (Kubernetes 1.37, alpha).
+func (l *list) bindOptions(options []string, at *field.Path) {
+	for i, option := range options {
+		l.required(at.Index(i), option, "nodev, noexec or nosuid")
+		oneOf(l, at.Index(i), option, "nodev", "noexec", "nosuid")
+		l.duplicate(slices.Contains(options[:i], option), at.Index(i), option)
 	}
 }
 

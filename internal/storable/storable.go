@@ -1,4 +1,4 @@
-// Package storable checks the parts of a pod that a policy injects by the rules of the API server (Kubernetes 1.36, with
+// Package storable checks the parts of a pod that a policy injects by the rules of the API server (Kubernetes 1.37, with
 // its defaults): what it refuses in every pod. It leaves out what depends on the pod, such as its operating system, and
 // refuses nothing that the API server stores. TestStorable in test/e2e compares the two.
 package storable

@@ -54,10 +54,11 @@ func TestSidecarsProblems(t *testing.T) {
 				`sidecars[0].containers[0].env[0].valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.nam"`, `sidecars[0].containers[0].readinessProbe.httpGet.port: Invalid value: 0`,
 				`sidecars[0].initContainers[0].restartPolicy: Unsupported value: "always"`, `sidecars[0].initContainers[0].livenessProbe: Forbidden`, `sidecars[0].initContainers[1].image: Invalid value`}},
 		{"parts that no API server stores", `{name: a, volumes: [{name: v, hostPath: {path: /a/../b}}, {name: w, secret: {}, configMap: {name: c}}], env: [{name: A, valueFrom: {}}],
-			volumeMounts: [{name: v, mountPath: /v, subPath: ../v, mountPropagation: none}]}`,
+			volumeMounts: [{name: v, mountPath: /v, subPath: ../v, mountPropagation: none, bindMountOptions: [nodev, suid, nodev]}]}`,
 			[]string{`sidecars[0].volumes[0].hostPath.path: Invalid value: "/a/../b": must not contain '..'`, `sidecars[0].volumes[1]: Forbidden: has the sources secret and configMap; keep one`,
 				`sidecars[0].volumes[1].secret.secretName: Required value`, `sidecars[0].env[0].valueFrom: Invalid value`, `sidecars[0].volumeMounts[0].subPath: Invalid value: "../v"`,
-				`sidecars[0].volumeMounts[0].mountPropagation: Unsupported value: "none"`}},
+				`sidecars[0].volumeMounts[0].mountPropagation: Unsupported value: "none"`,
+				`sidecars[0].volumeMounts[0].bindMountOptions[1]: Unsupported value: "suid"`, `sidecars[0].volumeMounts[0].bindMountOptions[2]: Duplicate value: "nodev"`}},
 		{"two injections of one name", `{name: a, env: [{name: A}]}, {name: a, env: [{name: A}]}`, []string{`sidecars[1].name: Duplicate value: "a"`}},
 	}
 	for _, c := range cases {

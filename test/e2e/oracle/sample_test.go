@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,6 +154,9 @@ func asTyped(raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 func (s *sample) attributes(decode decoder, object []byte) (admission.Attributes, error) {
 	r := s.request
 	kind := schema.GroupVersionKind(r.Kind)
+	if r.Operation == admissionv1.Update && len(r.OldObject.Raw) == 0 {
+		return nil, errors.New("an update has the old object")
+	}
 	now, err := decodeIfAny(decode, object, kind)
 	if err != nil {
 		return nil, err
