@@ -25,6 +25,7 @@ const (
 	core  = "/api/v1/namespaces/shop/"
 	apps  = "/apis/apps/v1/namespaces/shop/"
 	batch = "/apis/batch/v1/namespaces/shop/"
+	dra   = "/apis/resource.k8s.io/v1/namespaces/shop/"
 	rbac  = "/apis/rbac.authorization.k8s.io/v1/"
 	quota = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/shop/elasticquotas"
 	room  = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
@@ -40,6 +41,7 @@ const (
 	workload    = `{"metadata": {"name": "new"}, "spec": {` + template + `}}`
 	job         = `{"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}`
 	service     = `{"metadata": {"name": "new"}, "spec": {"ports": [{"port": 80}]}}`
+	claim       = `{"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}}`
 	named       = `{"metadata": {"name": "new"}}`
 	role        = `{"metadata": {"name": "new"}, "rules": []}`
 	newQuota    = `{"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "new"}, "spec": {"max": {"cpu": "4"}, "min": {"cpu": "1"}}}`
@@ -92,6 +94,8 @@ var table = map[string][]request{
 		{"CREATE rolebindings", "POST", rbac + "namespaces/shop/rolebindings", bound},
 		{"UPDATE rolebindings", "PATCH", rbac + "namespaces/shop/rolebindings/stored", label},
 		{"DELETE rolebindings", "DELETE", rbac + "namespaces/shop/rolebindings/stored", ""},
+		{"CREATE resourceclaims", "POST", dra + "resourceclaims", `{"metadata": {"name": "new"}, "spec": ` + claim + `}`},
+		{"CREATE resourceclaimtemplates", "POST", dra + "resourceclaimtemplates", `{"metadata": {"name": "new"}, "spec": {"spec": ` + claim + `}}`},
 		{"CONNECT pods/exec", "POST", core + "pods/stored/exec?command=sh&stdout=true", ""},
 		{"CONNECT pods/attach", "POST", core + "pods/stored/attach?stdout=true", ""},
 		{"CONNECT pods/portforward", "POST", core + "pods/stored/portforward", ""},
