@@ -24,6 +24,7 @@ func (l *list) items(items []corev1.KeyToPath, paths taken, at *field.Path) {
 		l.file(at.Child("path"), item.Path)
 		l.take(at.Child("path"), item.Path, paths)
 		l.mode(at.Child("mode"), item.Mode)
+		l.user(at.Child("user"), item.User)
 	}
 }
 
@@ -34,6 +35,7 @@ func (l *list) files(items []corev1.DownwardAPIVolumeFile, paths taken, at *fiel
 		l.file(at.Child("path"), item.Path)
 		l.take(at.Child("path"), item.Path, paths)
 		l.mode(at.Child("mode"), item.Mode)
+		l.user(at.Child("user"), item.User)
 		if item.FieldRef != nil {
 			l.fieldRef(item.FieldRef, fileFields, at.Child("fieldRef"))
 		} else if item.ResourceFieldRef != nil {
@@ -47,6 +49,7 @@ func (l *list) files(items []corev1.DownwardAPIVolumeFile, paths taken, at *fiel
 // projected adds the problems of a volume with several sources. A source of a signer must only have its name.
 func (l *list) projected(p *corev1.ProjectedVolumeSource, at *field.Path) {
 	l.mode(at.Child("defaultMode"), p.DefaultMode)
+	l.user(at.Child("defaultUser"), p.DefaultUser)
 	paths := taken{}
 	for i, s := range p.Sources {
 		at, kinds := at.Child("sources").Index(i), 0
@@ -70,6 +73,7 @@ func (l *list) projected(p *corev1.ProjectedVolumeSource, at *field.Path) {
 			if s.ExpirationSeconds != nil {
 				l.between(at.Child("expirationSeconds"), *s.ExpirationSeconds, 600, 1<<32)
 			}
+			l.user(at.Child("user"), s.User)
 		}
 		if s := s.ClusterTrustBundle; s != nil {
 			kinds++
@@ -90,6 +94,7 @@ func (l *list) trustBundle(s *corev1.ClusterTrustBundleProjection, paths taken, 
 	l.forbidden(s.Name != nil && s.SignerName == nil && s.LabelSelector != nil, at.Child("labelSelector"), "is for signerName")
 	l.file(at.Child("path"), s.Path)
 	l.take(at.Child("path"), s.Path, paths)
+	l.user(at.Child("user"), s.User)
 }
 
 func (l *list) podCertificate(s *corev1.PodCertificateProjection, paths taken, at *field.Path) {
@@ -99,6 +104,7 @@ func (l *list) podCertificate(s *corev1.PodCertificateProjection, paths taken, a
 	if s.MaxExpirationSeconds != nil {
 		l.between(at.Child("maxExpirationSeconds"), int64(*s.MaxExpirationSeconds), 3600, 91*24*3600)
 	}
+	l.user(at.Child("user"), s.User)
 	files := 0
 	for _, f := range []struct{ name, path string }{
 		{"credentialBundlePath", s.CredentialBundlePath}, {"keyPath", s.KeyPath}, {"certificateChainPath", s.CertificateChainPath},

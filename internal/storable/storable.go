@@ -78,6 +78,13 @@ func (l *list) mode(at *field.Path, mode *int32) {
 		at, mode, "must be between 0 and 0777 in octal, or between 0 and 511 in decimal")
 }
 
+// user adds a problem if the owner of a file is none (Kubernetes 1.37, alpha).
+func (l *list) user(at *field.Path, id *int64) {
+	if id != nil {
+		l.between(at, *id, 0, 1<<31-1)
+	}
+}
+
 // below adds a problem unless a path is relative and stays below its directory.
 func (l *list) below(at *field.Path, text string) {
 	l.invalid(path.IsAbs(text), at, text, "must be a relative path")

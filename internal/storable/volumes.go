@@ -44,8 +44,11 @@ func sources(v *corev1.Volume) (names []string) {
 
 // source adds the problems of the sources that a policy is likely to have.
 func (l *list) source(v *corev1.Volume, at *field.Path) {
-	if s := v.EmptyDir; s != nil && s.SizeLimit != nil {
-		l.invalid(s.SizeLimit.Sign() < 0, at.Child("emptyDir", "sizeLimit"), s.SizeLimit.String(), "must be 0 or more")
+	if s, at := v.EmptyDir, at.Child("emptyDir"); s != nil {
+		l.invalid(s.SizeLimit != nil && s.SizeLimit.Sign() < 0, at.Child("sizeLimit"), s.SizeLimit.String(), "must be 0 or more")
+		if s.Mode != nil {
+			l.between(at.Child("mode"), int64(*s.Mode), 0, 0o1777)
+		}
 	}
 	if s, at := v.HostPath, at.Child("hostPath"); s != nil {
 		l.required(at.Child("path"), s.Path, "the path on the node")
@@ -58,15 +61,18 @@ func (l *list) source(v *corev1.Volume, at *field.Path) {
 	if s, at := v.Secret, at.Child("secret"); s != nil {
 		l.required(at.Child("secretName"), s.SecretName, "the name of the Secret")
 		l.mode(at.Child("defaultMode"), s.DefaultMode)
+		l.user(at.Child("defaultUser"), s.DefaultUser)
 		l.items(s.Items, nil, at.Child("items"))
 	}
 	if s, at := v.ConfigMap, at.Child("configMap"); s != nil {
 		l.required(at.Child("name"), s.Name, "the name of the ConfigMap")
 		l.mode(at.Child("defaultMode"), s.DefaultMode)
+		l.user(at.Child("defaultUser"), s.DefaultUser)
 		l.items(s.Items, nil, at.Child("items"))
 	}
 	if s, at := v.DownwardAPI, at.Child("downwardAPI"); s != nil {
 		l.mode(at.Child("defaultMode"), s.DefaultMode)
+		l.user(at.Child("defaultUser"), s.DefaultUser)
 		l.files(s.Items, nil, at.Child("items"))
 	}
 	if s := v.Projected; s != nil {
