@@ -28,6 +28,8 @@ const (
 	skew = 5 * time.Minute
 	// maxCommonName is the maximum length of a CN in characters: ub-common-name of RFC 5280, appendix A.1.
 	maxCommonName = 64
+	// authorityName is the common name of the CAs of NewAuthority.
+	authorityName = "usher CA"
 )
 
 // Pair is a certificate and its private key, both PEM. Cert may hold a chain, with the certificate of Key first.
@@ -121,6 +123,14 @@ func IssueUntil(ca Pair, names []string, now, until time.Time) (Pair, error) {
 // backdated returns the beginning of a certificate that is made now: a little earlier, compared with its lifetime.
 func backdated(now, until time.Time) time.Time { return now.Add(-min(skew, until.Sub(now)/10)) }
 
+// MadeAt returns when a CA was made, if it is from NewAuthority, which dates it back. Others are taken to begin when they are made.
+func MadeAt(ca *x509.Certificate) time.Time {
+	if ca.Subject.CommonName != authorityName {
+		return ca.NotBefore
+	}
+	return ca.NotBefore.Add(min(skew, ca.NotAfter.Sub(ca.NotBefore)/11)) // a tenth of what was left of its life
+}
+
 func servingTemplate(names []string) (*x509.Certificate, error) {
 	dns, ips, err := splitNames(names)
 	if err != nil {
@@ -153,7 +163,7 @@ func newKey() (*ecdsa.PrivateKey, error) {
 // under one verifies under the other.
 func selfSign(key *ecdsa.PrivateKey, now, until time.Time) ([]byte, error) {
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "usher CA", Organization: []string{"usher"}},
+		Subject:               pkix.Name{CommonName: authorityName, Organization: []string{"usher"}},
 		NotBefore:             backdated(now, until),
 		NotAfter:              until,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,

@@ -119,6 +119,22 @@ func TestLeafNeverOutlivesItsAuthority(t *testing.T) {
 	}
 }
 
+// TestMadeAt: when a CA was made is known whatever its lifetime, to the second.
+func TestMadeAt(t *testing.T) {
+	for _, life := range []time.Duration{22 * time.Second, 10 * time.Minute, time.Hour, 365 * 24 * time.Hour} {
+		ca, err := NewAuthorityUntil(now, now.Add(life))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := MadeAt(parsed(t, ca)).Sub(now).Abs(); off > time.Second {
+			t.Errorf("a CA for %s: off by %s", life, off)
+		}
+	}
+	if leaf := parsed(t, issue(t, newAuthority(t, now), now, "localhost")); MadeAt(leaf) != leaf.NotBefore {
+		t.Error("a certificate of another name is taken to be dated back")
+	}
+}
+
 // During a change of CA the bundle holds both, which have the same subject.
 func TestOldAndNewAuthorityInOneBundle(t *testing.T) {
 	older, newer := newAuthority(t, now), newAuthority(t, now)

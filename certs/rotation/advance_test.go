@@ -377,12 +377,83 @@ func TestOldCopies(t *testing.T) {
 	}
 }
 
-// TestOldCopyEndsEarlier: a CA is trusted for as long as its last leaf is valid, although an old copy of the Secret does not know it.
 // TestOldCopyOfAnotherName: a replica that has just started finds an old copy, and in the caBundles a CA of another name that the copy
 // does not know: other replicas may serve what it has signed.
 func TestOldCopyOfAnotherName(t *testing.T) {
-	o := installed(t)
-	before := []map[string][]byte{caData(o.state), tlsData(o.state)}
+	o, before := strangerSigns(t)
+	served := parse(o.state.Leaf.Cert)
+	fresh := &one{t: t, state: before, view: View{Now: o.view.Now.Add(time.Hour), Entries: slices.Clone(o.view.Entries)}}
+	fresh.step()
+	fresh.want(true, 2, "from an old copy of the Secret")
+	if !verifies(served, fresh.state.Bundle, fresh.view.Now) {
+		t.Error("the bundle does not trust what is served")
+	}
+}
+
+// TestOldCopyOfAnotherNameIsNotReplaced: a replica that could not replace an old copy when it started, and serves the leaf in it, keeps
+// the CA of another name in the caBundles at its next look too. The simulation found it with the seed 1795790490821261453.
+func TestOldCopyOfAnotherNameIsNotReplaced(t *testing.T) {
+	o, before := strangerSigns(t)
+	served := parse(o.state.Leaf.Cert)
+	fresh := &one{t: t, state: before, view: View{Now: o.view.Now.Add(time.Hour), Entries: slices.Clone(o.view.Entries)}}
+	for range 3 {
+		fresh.step()
+		fresh.want(true, 2, "from an old copy of the Secret")
+		fresh.state = unstored(before, fresh.state)
+		fresh.view.Known, fresh.view.Served = Bundle(fresh.state), before.Leaf
+		if !verifies(served, fresh.view.Known, fresh.view.Now) {
+			t.Fatal("the bundle does not trust what is served")
+		}
+		fresh.view.Entries[0], fresh.state = fresh.view.Known, before
+	}
+}
+
+// TestOldCopyBesideAnOlderLeaf: of two replicas, one serves a leaf of the CA of another name, and one that knows this CA has not
+// changed to that leaf. Then old copies are back, and the second replica looks first.
+func TestOldCopyBesideAnOlderLeaf(t *testing.T) {
+	o, before := strangerSigns(t)
+	served := parse(o.state.Leaf.Cert)
+	o.state, o.view.Served = before, before.Leaf
+	o.step()
+	o.want(true, 2, "from an old copy of the Secret")
+	if !verifies(served, o.state.Bundle, o.view.Now) {
+		t.Error("the bundle does not trust what is served")
+	}
+}
+
+// TestARemovedCAOfAnotherNameStaysRemoved: it was replaced a minute after it was made, and distrusted. usher's CAs are dated back, so
+// that the one that signs now begins earlier.
+func TestARemovedCAOfAnotherNameStaysRemoved(t *testing.T) {
+	o, _ := strangerSigns(t)
+	copies, removed := o.state.Bundle, parse(o.state.Active.Cert)
+	o.view.Now = removed.NotBefore.Add(time.Minute)
+	o.state.ReplaceCA, o.state.DistrustCA = Serial(o.state.Active.Cert), Serial(o.state.Active.Cert)
+	for range 2 {
+		o.step()
+		o.trustAll()
+	}
+	if active := parse(o.state.Active.Cert); o.state.Next.Cert != nil || !active.NotBefore.Before(removed.NotBefore) {
+		t.Fatal("no CA that begins earlier signs")
+	}
+	copies = slices.Concat(copies, o.state.Active.Cert)
+	o.view.Now = o.view.Now.Add(plan.Distrust + time.Second)
+	o.step()
+	o.state = read(o.stored())
+	o.view.Known, o.view.Entries[0] = copies, copies
+	fresh := &one{t: t, state: o.state, view: View{Now: o.view.Now, Entries: slices.Clone(o.view.Entries)}}
+	for _, o := range []*one{o, fresh} {
+		o.step()
+		o.want(false, 1, "")
+		if bytes.Contains(o.state.Bundle, encode(certList{removed})) {
+			t.Error("it is trusted again")
+		}
+	}
+}
+
+// strangerSigns returns a replica that serves a leaf of a CA with another name, and what was stored before that CA was.
+func strangerSigns(t *testing.T) (o *one, before State) {
+	o = installed(t)
+	before = read(o.stored())
 	o.view.Now = o.view.Now.Add(day)
 	stranger, ca := authorityFrom(t, "another CA", 7, o.view.Now, o.view.Now.Add(365*day)), caData(o.state)
 	ca[activeCert], ca[activeKey] = stranger.Cert, stranger.Key
@@ -391,18 +462,13 @@ func TestOldCopyOfAnotherName(t *testing.T) {
 		o.step()
 		o.trustAll()
 	}
-	served := parse(o.state.Leaf.Cert)
-	if !signed(parse(stranger.Cert), served) || !bytes.Equal(o.view.Served.Cert, o.state.Leaf.Cert) {
+	if !signed(parse(stranger.Cert), parse(o.state.Leaf.Cert)) || !bytes.Equal(o.view.Served.Cert, o.state.Leaf.Cert) {
 		t.Fatal("the CA of another name does not sign")
 	}
-	fresh := &one{t: t, state: read(before[0], before[1]), view: View{Now: o.view.Now.Add(time.Hour), Entries: slices.Clone(o.view.Entries)}}
-	fresh.step()
-	fresh.want(true, 2, "from an old copy of the Secret")
-	if !verifies(served, fresh.state.Bundle, fresh.view.Now) {
-		t.Error("the bundle does not trust what is served")
-	}
+	return o, before
 }
 
+// TestOldCopyEndsEarlier: a CA is trusted for as long as its last leaf is valid, although an old copy of the Secret does not know it.
 func TestOldCopyEndsEarlier(t *testing.T) {
 	o := installed(t)
 	old := caData(o.state)

@@ -28,14 +28,14 @@ func (a *advance) copies() certList {
 }
 
 // setAside finds out whether somebody has put an old copy of the Secret back: there are copies of CAs that it does not know, newer than
-// those of the same name that it knows. A replica that has just started looks at CAs of other names, too. Whatever the Secret says of
-// the ends of leaves may be too early, and its CAs must not sign: all are retired.
+// those of the same name that it knows. CAs of other names count, too, if the replica knew them, or has just started. Whatever the Secret
+// says of the ends of leaves may be too early, and its CAs must not sign: all are retired.
 func (a *advance) setAside(copies certList) {
 	noneSigns := parse(a.Active.Cert) == nil && parse(a.Next.Cert) == nil
 	isNewer := func(ca *x509.Certificate) bool {
 		_, lost := a.Lost[ca.SerialNumber.Text(16)]
 		newest := a.newestLike(ca)
-		return !lost && !slices.ContainsFunc(a.authorities(), ca.Equal) && (noneSigns || newest != nil && ca.NotBefore.After(newest.NotBefore))
+		return !lost && !slices.ContainsFunc(a.authorities(), ca.Equal) && (noneSigns || newest != nil && certs.MadeAt(ca).After(certs.MadeAt(newest)))
 	}
 	if a.Lost == nil || !slices.ContainsFunc(copies, isNewer) {
 		return
@@ -53,18 +53,19 @@ func (a *advance) setAside(copies certList) {
 	a.assumeEnds()
 }
 
-// newestLike returns the newest known CA with the name of another, or nil. CAs of other names in the caBundles are somebody else's,
-// unless a replica does not remember which were usher's: then it returns the newest of all.
+// newestLike returns the known CA with the name of another that was made last, or nil. CAs of other names in the caBundles are somebody
+// else's, unless the replica knew them after its last look, or remembers none: then it returns the last of all.
 func (a *advance) newestLike(other *x509.Certificate) *x509.Certificate {
 	known := a.authorities()
 	named := slices.DeleteFunc(slices.Clone(known), func(ca *x509.Certificate) bool { return !bytes.Equal(ca.RawSubject, other.RawSubject) })
-	if remembers := a.view.Served.Cert != nil || len(a.view.Known) > 0; len(named) == 0 && !remembers {
+	remembered := a.view.authorities(a.view.Known)
+	if len(named) == 0 && (len(remembered) == 0 || slices.ContainsFunc(remembered, other.Equal)) {
 		named = known
 	}
 	if len(named) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(named, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
+	return slices.MaxFunc(named, func(a, b *x509.Certificate) int { return certs.MadeAt(a).Compare(certs.MadeAt(b)) })
 }
 
 // assumeEnds notes the latest possible end of the leaves of each CA.
