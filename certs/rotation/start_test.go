@@ -28,6 +28,27 @@ func TestStartBesideOldCopies(t *testing.T) {
 	})
 }
 
+// TestStartBesideAnOldCopyThatCannotBeReplaced: a CA of another name signs, the Secret with the CAs is an old copy which nobody can
+// write for two minutes, and a replica starts. What the others serve stays trusted.
+func TestStartBesideAnOldCopyThatCannotBeReplaced(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		ready(w)
+		w.mu.Lock()
+		before := w.next
+		w.mu.Unlock()
+		w.putStranger()
+		w.run(3 * time.Minute)
+		w.replicas[0].stop()
+		w.restoreFrom(before, caPath, tlsPath)
+		w.edit(caPath, func(o map[string]any) { o["immutable"] = true })
+		w.start(0)
+		w.run(2 * time.Minute)
+		w.edit(caPath, func(o map[string]any) { delete(o, "immutable") })
+		w.run(3 * time.Minute)
+		w.settled()
+	})
+}
+
 // TestReadyAtOnce: a start takes no longer than it has to. On a first installation no CA was in use before, and later the caBundles
 // have been as they are for long.
 func TestReadyAtOnce(t *testing.T) {
