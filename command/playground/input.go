@@ -196,7 +196,11 @@ func marksIn(text string, refused []string) (marks []Problem) {
 	}
 	places := newPlaces(text, 1)
 	for _, problem := range refused {
-		marks = append(marks, Problem{Line: places.lineOf(fieldOf(problem)), Text: problem})
+		field := fieldOf(problem)
+		if field == "metadata.name" && places.lineOf(field) == places.lineOf("metadata") { // the API server makes the name
+			field = "metadata.generateName"
+		}
+		marks = append(marks, Problem{Line: places.lineOf(field), Text: problem})
 	}
 	return marks
 }
