@@ -257,7 +257,12 @@ func podOf(o kubetest.Object) kubetest.Object {
 		meta = map[string]any{}
 		pod["metadata"] = meta
 	}
-	meta["generateName"], meta["namespace"] = o.String("metadata", "name")+"-5d8f-", o.String("metadata", "namespace")
+	meta["namespace"] = o.String("metadata", "namespace")
+	if owner == "StatefulSet" {
+		meta["name"] = o.String("metadata", "name") + "-0"
+	} else {
+		meta["generateName"] = o.String("metadata", "name") + "-5d8f-"
+	}
 	meta["ownerReferences"] = []any{map[string]any{"apiVersion": version, "kind": owner, "name": o.String("metadata", "name"), "uid": "00000000-0000-4000-8000-000000000000", "controller": true}}
 	return pod
 }
