@@ -45,7 +45,8 @@ func TestStandingsBehind(t *testing.T) {
 	l := lay(t, makeQuota("a", "", "cpu=8"), makeQuota("b", "", "cpu=8"))
 	q, _ := l.tree.Get("a")
 	l.objects.update(Object{Quota: q, Version: "9", Record: `{"seen":"9"}`})
-	for version, want := range map[int]bool{8: true, 9: false} {
+	for _, version := range []int{8, 9} { // in this order: a list never gets older
+		want := version < 9
 		l.Pods().Replace(nil, strconv.Itoa(version))
 		all, err := l.Standings()
 		if err != nil || len(all) != 2 || all[0].Behind != want || all[1].Behind {
