@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
@@ -20,15 +19,17 @@ import (
 const (
 	// statusRest is the least time between two writes of the status of one quota, by any replica, and the pause after a failure.
 	statusRest = 10 * time.Second
-	// statusEvery is the time between two looks at all quotas, and statusBatch the most quotas that one look reads or writes.
+	// statusEvery is the time between two rounds over all quotas, and statusBatch the maximum number of quotas that a round reads.
 	statusEvery = 5 * time.Second
 	statusBatch = 50
-	// statusTries is how often a quota is tried in one look: reservations are written to the same object, perhaps many times a second.
+	// statusTries is the maximum number of attempts for a quota in a round. Reservations are written to the same object, often many
+	// times a second, so that conflicts are usual.
 	statusTries = 3
-	// statusChecked is how long what was read or written is trusted: others may erase it. A round checks at most statusChecks.
+	// statusChecked is the time after which an unchanged status is read again, because others may have erased it. A round does so for
+	// at most statusChecks quotas.
 	statusChecked = 5 * time.Minute
 	statusChecks  = 5
-	// statusElsewhere is how long a quota is left alone that another writer has, and how long a CRD without the subresource.
+	// statusElsewhere is the pause before a quota that another manager writes, or a CRD without the subresource, is read again.
 	statusElsewhere = time.Minute
 )
 
@@ -206,94 +207,4 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 	}
 	w.lacks.Store(!has)
 	return has
-}
-
-// one writes one quota, if it has to. It reports whether the next one can be tried.
-func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
-	within, cancel := context.WithTimeout(ctx, statusRest)
-	defer cancel()
-	err := w.try(within, s)
-	for range statusTries - 1 {
-		if !apierrors.IsConflict(err) {
-			break
-		}
-		err = w.try(within, s)
-	}
-	switch {
-	case err == nil || apierrors.IsConflict(err):
-		return true
-	case apierrors.IsNotFound(err):
-		return true // deleted, as the watch will show
-	case apierrors.IsInvalid(err):
-		w.refused(s, err)
-		return true
-	}
-	return w.failed(ctx, err)
-}
-
-// try reads a quota and writes it.
-func (w *statusWriter) try(ctx context.Context, s ledger.Standing) error {
-	now := w.now()
-	was, err := w.read(ctx, s.Quota)
-	switch {
-	case err != nil:
-		return err
-	case was.Others != "":
-		w.leave(s, was.Others)
-		return nil
-	}
-	known := knownStatus{uid: s.UID, status: was.Status, at: now}
-	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Says(s.Status) && rest > 0 {
-		known.until = now.Add(rest) // managedFields have whole seconds, and clocks may differ
-	} else if !was.Says(s.Status) {
-		if err := w.write(ctx, s.Quota, was, s.Status); err != nil {
-			return w.unwritten(err)
-		}
-		w.written.Add(1)
-		known.status, known.until = s.Status, now.Add(statusRest)
-	}
-	w.known[s.Quota], w.quiet = known, false
-	return nil
-}
-
-// unwritten notes why a write has failed.
-func (w *statusWriter) unwritten(err error) error {
-	if apierrors.IsConflict(err) {
-		w.conflicts.Add(1)
-	}
-	if apierrors.IsNotFound(err) {
-		w.has = false // the quota is deleted, or the CRD was replaced: discovery tells
-	}
-	return err
-}
-
-// refused notes that the API server takes the status of all quotas but one. It is tried again after a while.
-func (w *statusWriter) refused(s ledger.Standing, err error) {
-	w.failures.Add(1)
-	if !w.known[s.Quota].refused {
-		w.log.WithField("quota", s.Quota.String()).WithError(err).Warn("cannot write the status of a quota; it is tried again")
-	}
-	w.known[s.Quota] = knownStatus{uid: s.UID, refused: true, until: w.now().Add(statusElsewhere)}
-}
-
-// failed notes a failure. Others would fail, too. When the replica ends, nothing has failed.
-func (w *statusWriter) failed(ctx context.Context, err error) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	w.failures.Add(1)
-	w.pause = w.now().Add(statusRest)
-	if !w.quiet {
-		w.quiet = true
-		w.log.WithError(err).Warn("cannot write the status of quotas; it is tried again")
-	}
-	return false
-}
-
-// leave leaves a quota to another writer for a while.
-func (w *statusWriter) leave(s ledger.Standing, writer string) {
-	if w.known[s.Quota].others != writer {
-		w.log.WithFields(logrus.Fields{"quota": s.Quota.String(), "writer": writer}).Info("another writer has the status of a quota: usher leaves it alone")
-	}
-	w.known[s.Quota] = knownStatus{uid: s.UID, others: writer, until: w.now().Add(statusElsewhere)}
 }

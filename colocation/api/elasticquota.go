@@ -33,14 +33,14 @@ type ElasticQuotaSpec struct {
 	Max ResourceList `json:"max,omitempty"`
 }
 
-// ElasticQuotaStatus is what the pods of an elastic quota take. In usher's CRD it is a subresource, and usher writes it. In
-// Koordinator's it is not, so that whoever may write the quota may write its status, and it has only Used.
+// ElasticQuotaStatus holds the current usage of an elastic quota. With usher's CRD it is a subresource that usher writes.
+// Koordinator's CRD has only Used, and no subresource: every user who may update the quota may update its status.
 type ElasticQuotaStatus struct {
 	// Used is the total of the requests of the pods of the quota and of those below it; Koordinator's scheduler counts
 	// running pods only.
 	Used ResourceList `json:"used,omitempty"`
-	// Reserved is what usher holds for pods that were admitted and not observed yet, beyond Used; Limit are the quota's own
-	// limits at admission.
+	// Reserved is the total of the requests of pods that usher has admitted and not observed yet; Used does not include it.
+	// Limit holds the quota's own limits at admission.
 	Reserved ResourceList `json:"reserved,omitempty"`
 	Limit    ResourceList `json:"limit,omitempty"`
 	// Binds names, for each limited resource, the quota on the path to the top of the tree that has the least left of it.

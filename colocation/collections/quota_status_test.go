@@ -79,8 +79,8 @@ func TestQuotaStatusSays(t *testing.T) {
 	}
 }
 
-// TestQuotaStatusWriters: who writes the status is told by managedFields: who has written status.used, or what Koordinator's
-// scheduler writes with it.
+// TestQuotaStatusWriters: the writer of a status is the manager in managedFields that owns status.used, or the annotations that
+// Koordinator's scheduler writes with it.
 func TestQuotaStatusWriters(t *testing.T) {
 	for _, c := range []struct {
 		fields string

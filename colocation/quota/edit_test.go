@@ -149,7 +149,7 @@ func tellPlainly(list []*Quota) string {
 	return b.String()
 }
 
-// plain is what can be said of quotas without a tree.
+// plain holds quotas in maps, and finds flaws by a search of all of them: the oracle for Tree.
 type plain struct {
 	counts, holders map[string]*Quota
 	claims          []*Flaw // double names and contested namespaces

@@ -1,0 +1,160 @@
+package colocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/server/suite"
+)
+
+// planned are the pods of one quota.
+type planned struct {
+	suite.QuotaTake
+	path []*quota.Quota
+	sum  map[corev1.ResourceName]quota.Amount
+}
+
+// takes returns what planned pods would take, by quota.
+func (v visible) takes(ask suite.UsageQuestion) (all []suite.QuotaTake) {
+	var plans []*planned
+	for _, pods := range ask.Pods {
+		one := v.plan(pods, ask)
+		same := slices.IndexFunc(plans, func(p *planned) bool { return p.Quota == one.Quota && p.Fits == one.Fits && p.Why == one.Why })
+		if same < 0 {
+			plans = append(plans, one)
+			continue
+		}
+		plans[same].Of, plans[same].Pods = append(plans[same].Of, one.Of...), plans[same].Pods+one.Pods
+		plans[same].add(one.sum)
+	}
+	taken := map[string]*planned{} // in each quota, by all plans
+	for _, p := range plans {
+		for _, name := range v.levels(p.path) {
+			if taken[name] == nil {
+				taken[name] = &planned{sum: map[corev1.ResourceName]quota.Amount{}}
+			}
+			taken[name].add(p.sum)
+		}
+	}
+	for _, p := range plans {
+		v.judge(p, taken)
+		all = append(all, p.QuotaTake)
+	}
+	return all
+}
+
+// levels returns the names of the quotas on a path, with the first one above it that is not known.
+func (v visible) levels(path []*quota.Quota) (names []string) {
+	for _, q := range path {
+		names = append(names, q.Name)
+	}
+	if len(path) > 0 && v.unread(path) != "" {
+		names = append(names, v.unread(path))
+	}
+	return names
+}
+
+func (p *planned) add(more map[corev1.ResourceName]quota.Amount) {
+	for name, amount := range more {
+		total := p.sum[name].DeepCopy()
+		total.Add(amount)
+		p.sum[name] = total
+	}
+}
+
+// plan places pods in their quota. Fits is set where that alone decides.
+func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned {
+	p := &planned{QuotaTake: suite.QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: map[corev1.ResourceName]quota.Amount{}}
+	if pods.Unknown != "" {
+		p.Fits, p.Why = suite.FitsUnknown, pods.Unknown
+		return p
+	}
+	meta := pods.Pod.ObjectMeta
+	if meta.Namespace == "" {
+		meta.Namespace = ask.Namespace
+	}
+	counted := quota.PodOf(&meta, &pods.Pod.Spec, &pods.Pod.Status)
+	charge := counting(ask.Gates).Charge(counted)
+	for name, amount := range charge {
+		if !amount.IsZero() {
+			p.sum[name] = times(amount, pods.Count)
+		}
+	}
+	switch b := v.tree.Bind(counted.BindingKey(), v.labelOnly); {
+	case b.Quota != nil && b.Quota.IsParent && !ask.Gates.On(api.GateSupportParentQuotaSubmitPod):
+		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
+	case b.Quota != nil:
+		p.Quota, p.path = b.Name, v.tree.Line(b.Name)
+		if counting(ask.Gates).Devices && quota.ClaimsDevices(&pods.Pod.Spec) {
+			p.Fits, p.Why = suite.FitsUnknown, "they claim devices, which are counted when they are created"
+		}
+	case !v.whole && b.Name != "": // without a name, only a label would choose one
+		p.Fits, p.Why = suite.FitsUnknown, "this user may not read their quota"
+	case b.Unknown():
+		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("there is no quota %s, which their label names", admit.Shorten(b.Name, 80))
+	default:
+		p.Fits, p.Why = suite.FitsYes, "no quota limits them"
+	}
+	return p
+}
+
+// times returns an amount n times. n may be large, so that it is doubled, not added up.
+func times(amount quota.Amount, n int64) quota.Amount {
+	total, doubled := quota.Amount{Format: amount.Format}, amount.DeepCopy()
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			total.Add(doubled)
+		}
+		doubled.Add(doubled.DeepCopy())
+	}
+	return total
+}
+
+// judge says whether pods fit into their quota and those above it.
+func (v visible) judge(p *planned, taken map[string]*planned) {
+	if p.Fits == "" {
+		p.Fits = suite.FitsYes
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.sum)) {
+		amount := p.sum[name]
+		row := suite.ResourceTake{Name: name, Takes: amount.String(), Fits: p.Fits}
+		if len(p.path) > 0 {
+			row.Fits, row.By = v.fits(p.path, name, taken)
+		}
+		p.Resources = append(p.Resources, row)
+	}
+	if len(p.path) == 0 {
+		return
+	}
+	for _, row := range p.Resources {
+		if row.Fits == suite.FitsNo || row.Fits == suite.FitsUnknown && p.Fits == suite.FitsYes {
+			p.Fits = row.Fits
+		}
+	}
+}
+
+// fits says whether what is taken of a resource fits on a path, and whose limit decides that.
+func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[string]*planned) (fits, by string) {
+	for _, q := range path {
+		l := v.level(q, name)
+		if left := l.left(); left != nil && left.Cmp(taken[q.Name].sum[name]) < 0 {
+			return suite.FitsNo, l.by()
+		}
+	}
+	b, above := v.bound(path, name), v.unread(path)
+	switch {
+	case b.most:
+		return suite.FitsUnknown, b.by
+	case above != "" && b.left != nil && b.left.Cmp(taken[above].sum[name]) < 0: // there may be just as much left above
+		return suite.FitsUnknown, above + notReadable
+	case !b.limits:
+		return suite.FitsYes, ""
+	}
+	return suite.FitsYes, b.by
+}
