@@ -14,7 +14,8 @@ import (
 // clusterFlags say where usher learns what the cluster looks like.
 type clusterFlags struct {
 	source, dir, kubeconfig string
-	askedOtherwise          bool // another flag needs the API server, too
+	askedOtherwise          bool     // another flag needs the API server, too
+	static                  []string // directories of an API server: see reader.Source.WithStatic
 }
 
 func (o *clusterFlags) addTo(set *pflag.FlagSet) {
@@ -25,6 +26,12 @@ func (o *clusterFlags) addTo(set *pflag.FlagSet) {
 
 func (o *clusterFlags) addDirTo(set *pflag.FlagSet) {
 	set.StringVar(&o.dir, "cluster-dir", "", "directory of manifests that stand for the cluster, re-read on change (default: an empty cluster)")
+}
+
+// addStaticTo adds the flag for what an API server reads from its disk. when is what the usage begins with.
+func (o *clusterFlags) addStaticTo(set *pflag.FlagSet, when string) {
+	set.StringSliceVar(&o.static, "static-dir", nil, when+"directories of webhook configurations that the API server reads from its disk "+
+		"(staticManifestsDir), separated by commas: these are examined, too, and the API does not show them")
 }
 
 func (o *clusterFlags) check() error {

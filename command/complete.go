@@ -31,6 +31,7 @@ func (p Program) complete(root *cobra.Command) {
 		"auth": values(callers.Off, callers.Log, callers.Enforce), "inject": values(webhooks.CertManager, webhooks.OpenShift),
 		"config": manifests, "filename": manifests, "old": manifests, "compare": manifests,
 		"cluster-dir": directories, "dir": directories, "out": directories, "export": directories, "state-dir": directories, "cert-dir": directories,
+		"static-dir": directories,
 	}
 	outputs := map[string]cobra.CompletionFunc{
 		"review": values("text", "patch", "json", "junit", "review"), "steps": values("text", "json"), "init": values("files", "secret"),

@@ -29,7 +29,6 @@ type doctorOptions struct {
 	gates           gate.Set
 	gatesSet        bool
 	apply           string // see applyCommand
-	staticDirs      []string
 	canary, yes     bool
 	asSet           bool // flags name the user
 }
@@ -96,17 +95,7 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.Lookup("as").Usage = asUsage + " (with --cluster=api the default is the user of the kubeconfig)"
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.addTo(set)
-	set.StringSliceVar(&o.staticDirs, "static-dir", nil, "directories of webhook configurations that the API server reads from its disk "+
-		"(staticManifestsDir), separated by commas: these are examined, too, and the API does not show them")
-}
-
-// openSource returns the source that the flags name, with the files of the API server.
-func (o doctorOptions) openSource() (reader.Source, error) {
-	source, err := o.clusterSource.openSource()
-	if err != nil {
-		return source, err
-	}
-	return source.WithStatic(o.staticDirs...)
+	o.clusterSource.addStaticTo(set, "")
 }
 
 func (o *doctorOptions) check() error {
@@ -169,13 +158,17 @@ func (p Program) printChecks(output string) error {
 	return nil
 }
 
-// openSource returns the source that the flags name.
+// openSource returns the source that the flags name, with the files of the API server.
 func (o *clusterFlags) openSource() (reader.Source, error) {
 	switch {
 	case o.source != "api" && o.dir == "":
 		return reader.Source{}, errors.New("--cluster=files: pass --cluster-dir DIR with the manifests of a cluster")
 	case o.source != "api":
-		return reader.Files(o.dir)
+		source, err := reader.Files(o.dir)
+		if err != nil {
+			return source, err
+		}
+		return source.WithStatic(o.static...)
 	}
 	config, err := apiserver.LoadConfig(o.kubeconfig, "")
 	if err != nil {
@@ -185,12 +178,12 @@ func (o *clusterFlags) openSource() (reader.Source, error) {
 	if err != nil {
 		return reader.Source{}, err
 	}
-	return reader.API(client), nil
+	return reader.API(client).WithStatic(o.static...)
 }
 
 // examineRequests examines for each object which webhooks are called.
 func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review.Report, error) {
-	source, err := o.openSource()
+	source, err := o.clusterSource.openSource()
 	if err != nil {
 		return nil, err
 	}

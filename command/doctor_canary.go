@@ -33,7 +33,7 @@ func (o *doctorOptions) checkCanary(set *pflag.FlagSet) error {
 
 // sendCanaries sends the objects of the files, or else a pod, as dry runs, and says which webhooks of usher have answered.
 func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []review.Report, err error) {
-	source, err := o.openSource()
+	source, err := o.clusterSource.openSource()
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
 
 // examine examines all webhook configurations of the cluster.
 func (p Program) examine(ctx context.Context, o doctorOptions) ([]review.Report, error) {
-	source, err := o.openSource()
+	source, err := o.clusterSource.openSource()
 	if err != nil {
 		return nil, err
 	}

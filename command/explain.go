@@ -91,6 +91,7 @@ func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.config, "config", "", "policy file that refusals are explained by (default: with --cluster=api that of the installed usher, else the embedded policy)")
 	set.StringVar(&o.service, "service", "usher/usher", "Service of the installed usher, as namespace/name: its Deployment names the policy")
 	o.clusterSource.addTo(set)
+	o.clusterSource.addStaticTo(set, "with a cluster, ")
 }
 
 func (o *explainOptions) check(args []string) error {
@@ -104,8 +105,15 @@ func (o *explainOptions) check(args []string) error {
 		return errors.New("quote the message of a refusal as one argument, or pass - and paste it")
 	case slices.Contains(o.logs, "-") && slices.Contains(args, "-"):
 		return errors.New("--audit-log=- and - both read standard input: save one of them to a file")
+	case len(o.clusterSource.static) > 0 && !o.inCluster():
+		return errors.New("--static-dir goes with --cluster=api or --cluster-dir: an audit log alone names no file of the API server")
 	}
 	return o.clusterSource.check()
+}
+
+// inCluster reports whether there is a cluster to ask.
+func (o *explainOptions) inCluster() bool {
+	return o.clusterSource.source == "api" || o.clusterSource.dir != ""
 }
 
 // isMessage reports whether arguments are the text of a refusal, and not the name of an object.
@@ -159,8 +167,7 @@ func (p Program) explainMessage(ctx context.Context, o explainOptions, text stri
 // there is one.
 func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
 	var source reader.Source
-	inCluster := o.clusterSource.source == "api" || o.clusterSource.dir != ""
-	if inCluster {
+	if o.inCluster() {
 		if source, err = o.clusterSource.openSource(); err != nil {
 			return by, err
 		}
@@ -177,7 +184,7 @@ func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []e
 	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
 		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
 	}
-	if inCluster {
+	if o.inCluster() {
 		by.Hooks = hooksOf(ctx, source)
 	}
 	return by, nil
@@ -211,7 +218,11 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 	if err != nil {
 		return nil, err
 	}
-	in := explain.Cluster{Options: o.Options, Source: reader.API(client), Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
+	source, err := reader.API(client).WithStatic(o.clusterSource.static...)
+	if err != nil {
+		return nil, err
+	}
+	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
 	in.Policy = func(ctx context.Context) (explain.Policy, error) {
 		hooks := hooksOf(ctx, in.Source)
 		policy, err := p.policyOf(ctx, &o, in.Source)

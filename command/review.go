@@ -74,7 +74,7 @@ func (p Program) reviewCommand() *cobra.Command {
 
 // checkDoctor checks the flags that go with --doctor.
 func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
-	for _, name := range []string{"cluster", "kubeconfig", "service"} {
+	for _, name := range []string{"cluster", "kubeconfig", "service", "static-dir"} {
 		if set.Changed(name) && !o.doctor {
 			return fmt.Errorf("--%s goes with --doctor", name)
 		}
@@ -125,6 +125,7 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.registered.source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
 	set.StringVar(&o.registered.kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 	set.StringVar(&o.service, "service", "usher/usher", "with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
+	o.registered.addStaticTo(set, "with --doctor, ")
 }
 
 // review reviews the files and prints the verdict on each object.

@@ -35,6 +35,8 @@ type reviewing struct {
 	empty  []string            // the collections without an object
 	absent map[string][]string // by path, those of them that steps of a route have looked at
 
+	notLooked string // at which webhooks of the cluster --doctor did not look
+
 	switchesOn func(path string) string // the gates that switch on a route
 	ranges     func(namespace string) ([]*corev1.LimitRange, error)
 	unread     map[string]error // by namespace, why the LimitRanges of the cluster are not known
@@ -149,6 +151,9 @@ func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (
 		return nil, err
 	}
 	examiner.Learn(ctx, documents, r.o.Options)
+	if source.Live() {
+		r.notLooked = "not looked at: " + doctor.InFiles(source)
+	}
 	return examiner, nil
 }
 
@@ -186,6 +191,9 @@ func (r *reviewing) print(reports []review.Report) error {
 	}
 	code := exit(review.ExitOfReview(reports), "some objects were not judged, or could not be reviewed")
 	if r.o.output == "json" || r.o.output == "junit" {
+		if last := len(reports) - 1; last >= 0 {
+			reports[last].Hint = strings.TrimSpace(reports[last].Hint + "\n" + r.notLooked)
+		}
 		if err := r.printReports(r.o.output, "usher review", reports); err != nil {
 			return err
 		}
@@ -215,6 +223,9 @@ func (r *reviewing) print(reports []review.Report) error {
 	}
 	_, _ = fmt.Fprintln(r.Out, review.Summary(reports))
 	r.printAbsent(shown, hidden)
+	if r.notLooked != "" {
+		_, _ = fmt.Fprintln(r.Out, r.notLooked)
+	}
 	return code
 }
 

@@ -84,7 +84,7 @@ func InFiles(source reader.Source) string {
 	if source.HasStatic() {
 		return "whether each API server reads the files of --static-dir"
 	}
-	return "webhooks in files of the API server, which usher doctor --static-dir DIR examines where the files are"
+	return "webhooks in files of the API server, which --static-dir DIR examines where the files are"
 }
 
 // leftOut says what was not looked at, since the API server or files cannot show it.

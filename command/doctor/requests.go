@@ -50,7 +50,7 @@ func Hooks(ctx context.Context, source reader.Source) (hooks []webhookmatch.Hook
 			}
 			for _, w := range configuration.Webhooks {
 				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Annotations: configuration.Annotations,
-					Mutating: kind.Kind == mutatingKind, ValidatingWebhook: w})
+					Mutating: kind.Kind == mutatingKind, File: source.StaticFile(kind.Kind, configuration.Name), ValidatingWebhook: w})
 			}
 		}
 	}

@@ -166,6 +166,11 @@ func TestForeignRefusals(t *testing.T) {
 	failing := registration.MatchCondition{Name: "m", Expression: "object.spec.nope == 'x'"}
 	lenient := hook("lenient", atURL, failing)
 	lenient.FailurePolicy = new(registration.Ignore)
+	onDisk := func(name string, conditions ...registration.MatchCondition) webhookmatch.Hook {
+		h := hook(name, atURL, conditions...)
+		h.File = "/etc/static files/a.yaml"
+		return h
+	}
 	for _, c := range []struct {
 		name, text, namespace string
 		hooks                 []webhookmatch.Hook
@@ -184,6 +189,13 @@ func TestForeignRefusals(t *testing.T) {
 		{"a matchCondition, and no cluster", nope, "", nil, "", "matchConditions could not be evaluated", "matchCondition {{.name}}: {{.expression}}"},
 		{"a matchCondition", nope, "", []webhookmatch.Hook{lenient, hook("other", atURL), hook("strict", atURL, failing)}, "ValidatingWebhookConfiguration c-strict, webhook strict",
 			"matchConditions could not be evaluated", "kubectl get validatingwebhookconfiguration c-strict -o yaml"},
+		{"in a file, 404", calling("a", notFound), "", []webhookmatch.Hook{onDisk("a")}, "a", "webhook a is in a file of the API server", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in a file, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{onDisk("a")}, "a", "was reached", "usher doctor --cluster=api --canary -n apps"},
+		{"in a file, a certificate", calling("a", `Post "https://127.0.0.1:1/404": x509: certificate signed by unknown authority`), "", []webhookmatch.Hook{onDisk("a")}, "a",
+			"could not call", "usher doctor --cluster=api --static-dir '/etc/static files'"},
+		{"in a file, a matchCondition", nope, "", []webhookmatch.Hook{onDisk("strict", failing)}, "webhook strict", "is in a file of the API server", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in a file, a refusal", `admission webhook "a" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "a", "webhook a is in a file", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in the API, a refusal", `admission webhook "b" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "b", "another webhook refused", "grep -F -B2 -A20 -e b"},
 		{"a paramKind", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`, "", nil,
 			"params", "paramKind: 'example.com/v1, Kind=Limit'", "kubectl get validatingadmissionpolicy params -o yaml"},
 		{"parameters", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' with binding 'b' denied request: failed to configure binding: no params found`, "", nil,

@@ -225,7 +225,7 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) review.Finding {
 	default:
 		f.Look = lookAt(refusal)
 	}
-	return f
+	return onDisk(f, hooks)
 }
 
 // lookAt returns the command that shows what of Kubernetes itself has refused; "" if none is known.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,18 +43,37 @@ var (
 
 // registered returns the registered webhooks that a refusal may be of.
 func (p Policy) registered(refusal Refusal) (all []webhookmatch.Hook) {
-	if p.Hooks == nil || refusal.By != ByCall && refusal.By != ByCondition {
+	if p.Hooks == nil || !slices.Contains([]string{ByCall, ByCondition, ByWebhook}, refusal.By) {
 		return nil
 	}
-	for _, h := range p.Hooks() {
-		ignores := h.FailurePolicy != nil && *h.FailurePolicy == registration.Ignore
-		failed := slices.ContainsFunc(h.MatchConditions, func(c registration.MatchCondition) bool { return c.Expression == refusal.Expression })
-		if !ignores && (refusal.By == ByCall && h.Name == refusal.Name || refusal.By == ByCondition && failed) {
-			all = append(all, h)
-		}
-	}
-	return all
+	return slices.DeleteFunc(p.Hooks(), func(h webhookmatch.Hook) bool { return !refusal.mayBeOf(h) })
 }
+
+// mayBeOf reports whether a webhook may have refused, or may be the one because of which the API server has.
+func (r Refusal) mayBeOf(h webhookmatch.Hook) bool {
+	ignores := h.FailurePolicy != nil && *h.FailurePolicy == registration.Ignore
+	switch r.By {
+	case ByWebhook:
+		return h.Name == r.Name
+	case ByCall:
+		return !ignores && h.Name == r.Name
+	}
+	return !ignores && slices.ContainsFunc(h.MatchConditions, func(c registration.MatchCondition) bool { return c.Expression == r.Expression })
+}
+
+// onDisk changes a finding with a command that shows webhook configurations, if one of the webhooks is in a file of the API server, which
+// kubectl does not show: its command opens the first such file.
+func onDisk(f review.Finding, hooks []webhookmatch.Hook) review.Finding {
+	i := slices.IndexFunc(hooks, isOnDisk)
+	if i < 0 || !strings.Contains(f.Look, "webhookconfiguration") {
+		return f
+	}
+	f.Message += ". " + nameOf(hooks[i]) + " is in a file of the API server, and every API server has its own"
+	f.Look = "${EDITOR:-vi} " + review.Word(hooks[i].File)
+	return f
+}
+
+func isOnDisk(h webhookmatch.Hook) bool { return h.File != "" }
 
 // nameOf names a registered webhook with its configuration.
 func nameOf(h webhookmatch.Hook) string {
@@ -91,7 +111,7 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 	if len(hooks) > 0 {
 		server += " (" + targetOf(hooks[0]) + ")"
 	}
-	const doctor = "usher doctor --cluster=api"
+	doctor := doctorOf(hooks)
 	switch ushers := strings.HasSuffix(refusal.Name, ".usher.dev"); {
 	case answered.MatchString(refusal.Text):
 		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may be wrong, or its log says why"
@@ -101,10 +121,18 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 		return message, lookAtServer(refusal, hooks)
 	case timedOut.MatchString(refusal.Text) && !dialled.MatchString(refusal.Text):
 		message = "no rule refused this: " + server + " has not answered within timeoutSeconds, and its failurePolicy is Fail. It is slow or overloaded, or cannot be reached, " +
-			"which usher doctor --cluster=api can show"
+			"which " + doctor + " can show"
 		return message, lookAtServer(refusal, hooks)
 	}
 	return "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", doctor
+}
+
+// doctorOf returns the command that examines webhooks, also those in files of the API server.
+func doctorOf(hooks []webhookmatch.Hook) string {
+	if i := slices.IndexFunc(hooks, isOnDisk); i >= 0 {
+		return "usher doctor --cluster=api --static-dir " + review.Word(filepath.Dir(hooks[i].File))
+	}
+	return "usher doctor --cluster=api"
 }
 
 // lookAtServer returns the command that shows the log of a webhook's server, tries the same again, or shows what is called.

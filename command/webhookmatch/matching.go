@@ -23,6 +23,7 @@ type Hook struct {
 	Configuration string
 	Annotations   map[string]string // of the configuration
 	Mutating      bool
+	File          string // of the API server that has the configuration; "" if the API has it
 	registration.ValidatingWebhook
 }
 
