@@ -1,5 +1,6 @@
 // Package examine tests `usher doctor` without a manifest against a real API server: what is wrong is the first finding,
-// nothing is found in a healthy cluster, and nothing is written.
+// nothing is found in a healthy cluster, and nothing is written. The API accepts no loopback address as an endpoint, so the
+// tests run in a network of their own.
 package examine
 
 import (
@@ -27,6 +28,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if err := kubetest.InOwnNetwork(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	kubetest.Main(m, kubetest.Options{Services: true, ServiceAccounts: true}, start)
 }
 

@@ -28,7 +28,7 @@
 //	hollow.go    nodes: kubelets with a fake container runtime
 //	usher.go     the usher processes
 //	balancer.go  the load balancer for them, in place of a Service
-//	network.go   a network of the test's own, with an address that EndpointSlices take
+//	network.go   a network of the tests' own, with an address that EndpointSlices take, and no names
 //	deploy.go    the shipped manifests and webhook configurations
 //	process.go   a process and its log
 //	seed.go      random numbers that can be drawn again

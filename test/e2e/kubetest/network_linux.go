@@ -3,10 +3,12 @@ package kubetest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +20,12 @@ const networkVariable = "USHER_E2E_NETWORK"
 // ownAddress is the address in a network of its own. It is one of those for documentation.
 var ownAddress = [4]byte{192, 0, 2, 1}
 
-// InOwnNetwork runs the whole program again in a network namespace that has loopback and one more address, see
-// OutsideAddress, and nothing else; it returns only in there. It must be the first call of main. Where namespaces are not
-// allowed, it returns at once, and the address is the machine's.
+// InOwnNetwork runs the whole program again in a network namespace that has loopback, one more address, see OutsideAddress,
+// a name server that knows no name, and nothing else; it returns only in there. It must be the first call of main. Where
+// namespaces are not allowed, it returns at once, and the address is the machine's.
 func InOwnNetwork() error {
 	if os.Getenv(networkVariable) != "" {
-		return setUpNetwork()
+		return errors.Join(setUpNetwork(), serveNames())
 	}
 	binary, remove, err := builtOutside()
 	if err != nil {
@@ -104,15 +106,66 @@ func setUpNetwork() error {
 	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, up); err != nil {
 		return fmt.Errorf("switch loopback on in the network namespace: %w", err)
 	}
-	address, err := unix.NewIfreq("lo:1")
+	if err := addAddress(socket, "lo:1", ownAddress[:]); err != nil {
+		return err
+	}
+	for i, server := range nameServers() {
+		if err := addAddress(socket, fmt.Sprintf("lo:%d", i+2), server); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAddress gives an interface an IPv4 address.
+func addAddress(socket int, name string, ip net.IP) error {
+	address, err := unix.NewIfreq(name)
 	if err != nil {
 		return err
 	}
-	if err := address.SetInet4Addr(ownAddress[:]); err != nil {
+	if err := address.SetInet4Addr(ip); err != nil {
 		return err
 	}
 	if err := unix.IoctlIfreq(socket, unix.SIOCSIFADDR, address); err != nil {
-		return fmt.Errorf("add an address in the network namespace: %w", err)
+		return fmt.Errorf("add the address %s in the network namespace: %w", ip, err)
 	}
+	return nil
+}
+
+// nameServers returns the IPv4 addresses, other than loopback, that programs of this machine ask for names.
+func nameServers() (all []net.IP) {
+	text, _ := os.ReadFile("/etc/resolv.conf") // without, they ask loopback
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != "nameserver" {
+			continue
+		}
+		if ip := net.ParseIP(words[1]).To4(); ip != nil && !ip.IsLoopback() {
+			all = append(all, ip)
+		}
+	}
+	return all
+}
+
+// serveNames answers at all addresses that no name exists.
+func serveNames() error {
+	server, err := net.ListenPacket("udp", ":53")
+	if err != nil {
+		return err
+	}
+	go func() {
+		message := make([]byte, 4096)
+		for {
+			n, from, err := server.ReadFrom(message)
+			if err != nil {
+				return
+			}
+			if n >= 12 { // the length of a header: RFC 1035, section 4.1.1
+				message[2] |= 0x80                  // a response
+				message[3] = message[3]&0xf0 | 0x83 // recursion is available, and there is no such name
+				_, _ = server.WriteTo(message[:n], from)
+			}
+		}
+	}()
 	return nil
 }
