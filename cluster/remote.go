@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -51,6 +52,20 @@ func (c *Cluster) Version(ctx context.Context, collection string, name types.Nam
 		err = json.Unmarshal(raw, &found)
 	}
 	return found.ResourceVersion, err
+}
+
+// Page returns a part of the list of a declared collection, as the API server has it now: at most limit objects, from the place where the
+// part before ended, its metadata.continue. It fails like Read.
+func (c *Cluster) Page(ctx context.Context, collection string, limit int, from string) ([]byte, error) {
+	client, k, err := c.remote(collection)
+	if err != nil {
+		return nil, err
+	}
+	request := client.Get().AbsPath(append(c.rows[k].path(), c.rows[k].resource)...).SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(limit))
+	if from != "" {
+		request = request.Param("continue", from)
+	}
+	return request.DoRaw(ctx)
 }
 
 // Exists reports whether a declared collection has an object with a name, in any namespace. The answer is not older

@@ -31,10 +31,13 @@ const (
 	statusChecks  = 5
 	// statusElsewhere is the pause before a quota that another manager writes, or a CRD without the subresource, is read again.
 	statusElsewhere = time.Minute
+	// statusListed is the time limit for reading all quotas, when a replica begins.
+	statusListed = 30 * time.Second
 )
 
 // statusStore reads and writes the status of quotas on the API server.
 type statusStore struct {
+	list      func(context.Context, func(*api.ElasticQuota)) error
 	supported func(context.Context) (bool, error)
 	read      func(context.Context, types.NamespacedName) (collections.QuotaStatus, error)
 	write     func(context.Context, types.NamespacedName, collections.QuotaStatus, api.ElasticQuotaStatus) error
@@ -50,6 +53,7 @@ type statusWriter struct {
 	log       logrus.FieldLogger
 
 	known map[types.NamespacedName]knownStatus
+	begun bool      // known has what the API server had when this replica began
 	last  string    // the name of the quota that was read last: the next round goes on after it
 	pause time.Time // until then nothing is tried, after a failure
 	has   bool      // the CRD has the subresource
@@ -75,6 +79,9 @@ type knownStatus struct {
 func newStatusWriter(q *quotas, log logrus.FieldLogger) *statusWriter {
 	to := func() collections.Records { return collections.Records{Cluster: q.cluster.Load()} }
 	store := statusStore{
+		list: func(ctx context.Context, visit func(*api.ElasticQuota)) error {
+			return to().ListQuotaStatus(ctx, visit)
+		},
 		supported: func(ctx context.Context) (bool, error) { return to().HasQuotaStatus(ctx) },
 		read: func(ctx context.Context, name types.NamespacedName) (collections.QuotaStatus, error) {
 			return to().ReadQuotaStatus(ctx, name)
@@ -124,6 +131,9 @@ func (w *statusWriter) round(ctx context.Context) {
 	if err != nil {
 		return // not known yet: nothing can be said
 	}
+	if !w.begin(ctx) {
+		return
+	}
 	w.forget(all)
 	budget, checks := statusBatch, statusChecks
 	for _, s := range after(all, w.last) {
@@ -138,6 +148,22 @@ func (w *statusWriter) round(ctx context.Context) {
 		}
 	}
 	w.count()
+}
+
+// begin lists all quotas, once, so that after a restart only those are read that differ. If that fails, each is read. It reports whether
+// the round can go on.
+func (w *statusWriter) begin(ctx context.Context) bool {
+	if w.begun {
+		return true
+	}
+	now := w.now()
+	within, cancel := context.WithTimeout(ctx, statusListed)
+	defer cancel()
+	err := w.list(within, func(q *api.ElasticQuota) {
+		w.known[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] = knownStatus{uid: q.UID, status: q.Status, at: now}
+	})
+	w.begun = ctx.Err() == nil
+	return err == nil || w.failed(ctx, err)
 }
 
 // due reports whether a quota must be read: it has changed, or it is checked, of which some more may be.

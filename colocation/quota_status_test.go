@@ -64,6 +64,15 @@ func (d *desk) replica() (*statusWriter, *test.Hook) {
 	gone := &apierrors.StatusError{}
 	gone.ErrStatus.Reason, gone.ErrStatus.Code = "NotFound", http.StatusNotFound
 	store := statusStore{
+		list: func(_ context.Context, visit func(*api.ElasticQuota)) error {
+			d.calls = append(d.calls, "list")
+			for _, s := range d.now {
+				q := api.ElasticQuota{Status: d.stored[s.Quota.Name].Status}
+				q.Namespace, q.Name, q.UID = s.Quota.Namespace, s.Quota.Name, s.UID
+				visit(&q)
+			}
+			return d.err
+		},
 		supported: func(context.Context) (bool, error) { d.calls = append(d.calls, "discovery"); return !d.lacks, d.err },
 		read: func(_ context.Context, key types.NamespacedName) (collections.QuotaStatus, error) {
 			d.calls = append(d.calls, "read "+key.Name)
@@ -109,15 +118,15 @@ func TestStatusWrites(t *testing.T) {
 	d.stand("b", 1)
 	one, _ := d.replica()
 	two, _ := d.replica()
-	d.expect(t, one, 0, "discovery", "read a", "write a 1", "read b", "write b 1")
-	d.expect(t, two, time.Second, "discovery", "read a", "read b")
+	d.expect(t, one, 0, "list", "discovery", "read a", "write a 1", "read b", "write b 1")
+	d.expect(t, two, time.Second, "list")
 	d.expect(t, one, time.Minute)
 	d.expect(t, two, time.Minute)
 	d.stand("b", 2)
 	d.expect(t, one, 0, "read b", "write b 2")
 	d.stand("b", 3)
 	d.expect(t, one, 9*time.Second)
-	d.expect(t, two, 0, "read b") // the other replica has just written
+	d.expect(t, two, 0, "discovery", "read b") // the other replica has just written
 	d.stand("b", 2)
 	d.expect(t, one, 2*time.Second)
 	d.expect(t, two, 20*time.Second) // it has read that
@@ -139,7 +148,7 @@ func TestStatusRace(t *testing.T) {
 		found.Version = "0"
 		return found, err
 	}
-	d.expect(t, w, 0, "discovery", "read a", "write a 1", "read a", "write a 1", "read a", "write a 1")
+	d.expect(t, w, 0, "list", "discovery", "read a", "write a 1", "read a", "write a 1", "read a", "write a 1")
 	w.read = func(ctx context.Context, key types.NamespacedName) (collections.QuotaStatus, error) {
 		found, err := read(ctx, key)
 		if w.conflicts.Load() == 3 {
@@ -159,7 +168,7 @@ func TestStatusOfAnother(t *testing.T) {
 	d.stand("a", 1)
 	d.stored["a"] = collections.QuotaStatus{Version: "1", QuotaStatusWriters: collections.QuotaStatusWriters{Others: "koord-scheduler"}}
 	w, logged := d.replica()
-	d.expect(t, w, 0, "discovery", "read a")
+	d.expect(t, w, 0, "list", "discovery", "read a")
 	d.stand("a", 2)
 	d.expect(t, w, 59*time.Second)
 	d.expect(t, w, time.Second, "read a")
@@ -178,7 +187,7 @@ func TestStatusWithoutSubresource(t *testing.T) {
 	d.lacks = true
 	d.stand("a", 1)
 	w, logged := d.replica()
-	d.expect(t, w, 0, "discovery")
+	d.expect(t, w, 0, "list", "discovery")
 	d.expect(t, w, 30*time.Second)
 	d.expect(t, w, 30*time.Second, "discovery")
 	checkStatusMetrics(t, w, 0, 0, 0, 0, 1)
@@ -202,12 +211,13 @@ func TestStatusFails(t *testing.T) {
 	d.stand("b", 1)
 	w, logged := d.replica()
 	d.err = errors.New("forbidden")
-	d.expect(t, w, 0, "discovery")
+	d.expect(t, w, 0, "list")
 	d.expect(t, w, 9*time.Second)
+	d.expect(t, w, time.Second, "discovery") // it goes on without the list
 	w.has = true
-	d.expect(t, w, time.Second, "read a")
+	d.expect(t, w, 10*time.Second, "read a")
 	d.expect(t, w, 10*time.Second, "read b")
-	checkStatusMetrics(t, w, 0, 0, 3, 0, 0)
+	checkStatusMetrics(t, w, 0, 0, 4, 0, 0)
 	if n := len(logged.AllEntries()); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
@@ -230,7 +240,7 @@ func TestStatusRefused(t *testing.T) {
 		}
 		return apierrors.NewInvalid(api.ElasticQuotaKind.GroupKind(), key.Name, nil)
 	}
-	d.expect(t, w, 0, "discovery", "read a", "write a 1", "read b", "write b 1")
+	d.expect(t, w, 0, "list", "discovery", "read a", "write a 1", "read b", "write b 1")
 	d.stored["a"] = collections.QuotaStatus{Version: "1"}
 	d.expect(t, w, statusElsewhere-time.Second)
 	d.expect(t, w, time.Second, "read a", "write a 1")
@@ -288,7 +298,7 @@ func TestStatusBehind(t *testing.T) {
 	d.stand("b", 1)
 	d.now[0].Behind = true
 	w, _ := d.replica()
-	d.expect(t, w, 0, "discovery", "read b", "write b 1")
+	d.expect(t, w, 0, "list", "discovery", "read b", "write b 1")
 	d.now[0].Behind = false
 	d.expect(t, w, 0, "read a", "write a 1")
 }
@@ -298,7 +308,7 @@ func TestStatusErased(t *testing.T) {
 	d := newDesk()
 	d.stand("a", 1)
 	w, _ := d.replica()
-	d.expect(t, w, 0, "discovery", "read a", "write a 1")
+	d.expect(t, w, 0, "list", "discovery", "read a", "write a 1")
 	d.stored["a"], d.now[0].UID = collections.QuotaStatus{Version: "7"}, "anew"
 	d.expect(t, w, time.Second, "read a", "write a 1")
 	d.stored["a"] = collections.QuotaStatus{Version: "8"}
@@ -311,6 +321,24 @@ func TestStatusErased(t *testing.T) {
 	w.round(t.Context())
 	d.expect(t, w, statusChecked, "read a", "read q00", "read q01", "read q02", "read q03")
 	d.expect(t, w, 0, "read q04", "read q05", "read q06", "read q07", "read q08")
+}
+
+// TestStatusAfterRestart: a replica that begins reads only the quotas that differ, however many there are; those made anew do.
+func TestStatusAfterRestart(t *testing.T) {
+	d := newDesk()
+	for i := range 3 * statusBatch {
+		d.stand(fmt.Sprintf("q%03d", i), 1)
+	}
+	one, _ := d.replica()
+	for range 3 {
+		d.clock = d.clock.Add(statusRest)
+		one.round(t.Context())
+	}
+	d.stand("q149", 2)
+	two, _ := d.replica()
+	d.expect(t, two, time.Minute, "list", "discovery", "read q149", "write q149 2")
+	d.expect(t, two, time.Minute)
+	d.expect(t, two, statusChecked, "read q000", "read q001", "read q002", "read q003", "read q004")
 }
 
 // TestStatusBatch: a round is bounded, and the next one goes on.

@@ -65,6 +65,32 @@ func (r Records) ReadQuotaStatus(ctx context.Context, name types.NamespacedName)
 	return QuotaStatus{Version: q.ResourceVersion, Status: q.Status, QuotaStatusWriters: WritersOf(&q)}, nil
 }
 
+// quotasOfPage is the maximum number of quotas that ListQuotaStatus has in memory.
+const quotasOfPage = 500
+
+// ListQuotaStatus calls visit with each quota as the API server has it. After an error it has visited some.
+func (r Records) ListQuotaStatus(ctx context.Context, visit func(*api.ElasticQuota)) error {
+	for from := ""; ; {
+		raw, err := r.Cluster.Page(ctx, api.CollectionElasticQuotas, quotasOfPage, from)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			metav1.ListMeta `json:"metadata"`
+			Items           []api.ElasticQuota `json:"items"`
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return err
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if from = page.Continue; from == "" {
+			return nil
+		}
+	}
+}
+
 // WritersOf returns who writes the status of a quota.
 func WritersOf(q *api.ElasticQuota) (found QuotaStatusWriters) {
 	for _, m := range q.ManagedFields {

@@ -1,6 +1,7 @@
 package collections
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -51,6 +52,26 @@ func TestQuotaStatus(t *testing.T) {
 	}
 	if rest, annotations := newest(t, f); len(annotations) != 1 || rest == "" {
 		t.Error(rest, annotations)
+	}
+}
+
+// TestListQuotaStatus: every quota is visited, page by page, and what keeps usher from a page is an error.
+func TestListQuotaStatus(t *testing.T) {
+	f, store := recording(t)
+	f.Apply(elasticQuotas, "org/second", `{"status":{"used":{"cpu":"2"}}}`)
+	f.Apply(elasticQuotas, "other/third", `{"status":{"used":{"cpu":"3"}}}`)
+	f.Set(func() { f.Page = 2 })
+	seen := map[string]string{}
+	visit := func(q *api.ElasticQuota) {
+		used := q.Status.Used["cpu"]
+		seen[q.Namespace+"/"+q.Name] = used.String()
+	}
+	if err := store.ListQuotaStatus(t.Context(), visit); err != nil || len(seen) != 3 || seen["org/second"] != "2" || seen["other/third"] != "3" {
+		t.Errorf("%v %v", seen, err)
+	}
+	f.Set(func() { f.Refuse["elasticquotas"] = http.StatusForbidden })
+	if err := store.ListQuotaStatus(t.Context(), visit); !apierrors.IsForbidden(err) {
+		t.Error(err)
 	}
 }
 
