@@ -85,7 +85,7 @@ func (l *logLine) ended(route admit.Route, d Decision, took time.Duration) {
 		l.text("changed", strings.Join(changed, ","))
 	}
 	l.number("code", d.Code)
-	l.text("duration", took.String())
+	l.raw("duration", took.String())
 	if d.Exceeded.Limit != "" {
 		l.text("limit", d.Exceeded.Limit)
 	}
