@@ -57,7 +57,7 @@ func readToleration(raw document.Raw, t *corev1.Toleration) (ok bool) {
 		case m.Kind() != document.Text:
 			return false
 		case m.IsKey("key"):
-			t.Key = m.Text()
+			t.Key = oneOf(m, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable) // which every pod tolerates
 		case m.IsKey("operator"):
 			t.Operator = oneOf(m, corev1.TolerationOpExists, corev1.TolerationOpEqual)
 		case m.IsKey("value"):

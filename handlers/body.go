@@ -72,7 +72,10 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHead(w, r); err != nil {
 		return err
 	}
-	from := http.MaxBytesReader(w, r.Body, MaxBody)
+	from := r.Body
+	if r.ContentLength < 0 || r.ContentLength > MaxBody { // otherwise net/http reads no more than that
+		from = http.MaxBytesReader(w, r.Body, MaxBody)
+	}
 	for {
 		if err := b.grow(); err != nil {
 			b.release()
@@ -83,6 +86,7 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) error {
 		n, err := from.Read(text[len(text):cap(text)])
 		b.buffer.bytes = text[:len(text)+n]
 		if errors.Is(err, io.EOF) {
+			_ = r.Body.Close() // or net/http looks for more before it answers
 			return nil
 		}
 		if err != nil {

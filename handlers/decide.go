@@ -141,9 +141,11 @@ func (d *Decision) allow(mutates bool) {
 	if patch == nil {
 		return
 	}
-	jsonPatch := admissionv1.PatchTypeJSONPatch
 	d.Outcome, d.Response.Patch, d.Response.PatchType = Mutated, patch, &jsonPatch
 }
+
+// jsonPatch is the type of all patches. It does not change.
+var jsonPatch = admissionv1.PatchTypeJSONPatch
 
 func (d *Decision) deny() {
 	d.Refusal = admit.RefusalID(d.Request, d.Result.Problems)

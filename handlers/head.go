@@ -16,7 +16,43 @@ func (h head) text(path ...string) string {
 	if !ok {
 		return h.handle.At(path...).Text()
 	}
-	return at.Text()
+	return textOf(at)
+}
+
+// words are texts that most reviews have. Reading one of them allocates nothing.
+var words = setOf("AdmissionReview", "admission.k8s.io/v1", "v1", "Pod", "pods", "Node", "nodes", "status", "CREATE", "UPDATE", "DELETE",
+	"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:kube-system", "system:nodes")
+
+func setOf(texts ...string) map[string]string {
+	set := make(map[string]string, len(texts))
+	for _, text := range texts {
+		set[text] = text
+	}
+	return set
+}
+
+// textOf returns the text of a string; "" for an absent value.
+func textOf(raw document.Raw) string {
+	if !raw.Exists() {
+		return ""
+	}
+	quoted := raw.Bytes()
+	if word, ok := words[string(quoted[1:len(quoted)-1])]; ok {
+		return word
+	}
+	return raw.Text()
+}
+
+// flag returns the boolean at a path of names; false if it is absent or null.
+func (h head) flag(path ...string) bool {
+	at, ok := h.find(document.True, path)
+	switch {
+	case ok:
+		return at.Exists()
+	case at.Kind() == document.False:
+		return false
+	}
+	return document.As[bool](h.handle.At(path...))
 }
 
 // find returns the value at a path, the zero Raw if it is absent or null. It returns false if the value is not of the
@@ -91,7 +127,7 @@ func textsOf(list document.Raw) ([]string, bool) {
 		if element.Kind() != document.Text {
 			return nil, false
 		}
-		texts = append(texts, element.Text())
+		texts = append(texts, textOf(element))
 	}
 	return texts, true
 }

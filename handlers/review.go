@@ -46,13 +46,18 @@ func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
 }
 
 func readType(root *document.Value) (metav1.TypeMeta, error) {
-	kind := metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()}
+	kind := typeOf(root)
 	version, ok := strings.CutPrefix(kind.APIVersion, "admission.k8s.io/")
 	if kind.Kind != "AdmissionReview" || !ok || version != "v1" && version != "v1beta1" {
 		return kind, badReview("kind %.60q of apiVersion %.60q is no AdmissionReview of admission.k8s.io/v1; "+
 			"`usher review -o review FILE` makes one from a manifest", kind.Kind, kind.APIVersion)
 	}
 	return kind, nil
+}
+
+func typeOf(root *document.Value) metav1.TypeMeta {
+	h := head{root}
+	return metav1.TypeMeta{APIVersion: h.text("apiVersion"), Kind: h.text("kind")}
 }
 
 // readRequest decodes the small fields and leaves the objects as they are. A field of the wrong type sets the error of
@@ -74,7 +79,7 @@ func readRequest(review *document.Document) *admit.Request {
 		UserInfo: authenticationv1.UserInfo{
 			Username: h.text("userInfo", "username"), UID: h.text("userInfo", "uid"), Groups: h.groups(), Extra: h.extra(),
 		},
-		DryRun:    document.As[bool](root.Get("dryRun")),
+		DryRun:    h.flag("dryRun"),
 		Object:    root.Get("object").Sub(),
 		OldObject: root.Get("oldObject").Sub(),
 	}
@@ -106,7 +111,7 @@ func check(req *admit.Request) error {
 	if root.Get("raw").Exists() && !root.Get("metadata").Exists() {
 		return badReview("request.object is {\"raw\": …}, as Go programs print it; in an AdmissionReview the object is inline JSON")
 	}
-	return checkKind(req, metav1.TypeMeta{APIVersion: root.Get("apiVersion").Text(), Kind: root.Get("kind").Text()})
+	return checkKind(req, typeOf(root))
 }
 
 // checkKind compares request.kind with the type in the object. Either may be missing in hand-written reviews.

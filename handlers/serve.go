@@ -158,10 +158,19 @@ func (a reply) write(w http.ResponseWriter) {
 		http.Error(w, a.text, a.code)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(a.review))) // or net/http sends a larger one in chunks
+	w.Header()["Content-Type"] = contentType
+	if len(a.review) > smallAnswer {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.review)))
+	}
 	_, _ = w.Write(a.review)
 }
+
+// contentType is the header of answers that are reviews. net/http copies it.
+var contentType = []string{"application/json"}
+
+// smallAnswer is the number of bytes up to which net/http finds the length of an answer itself. It sends longer ones in
+// chunks, unless it is told.
+const smallAnswer = 2 << 10
 
 // unauthenticatedError is the fault of a request whose sender must not post reviews.
 type unauthenticatedError struct{ error }

@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 	mux := edge.Serve(sampleInstance(t).Routes())
 	empty := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	bounds := map[string]float64{
-		"2KB-pod": 75, "20KB-pod-changed": 75, "20KB-pod-unchanged": 65, "51KB-node-amplified": 130, "51KB-node-unchanged": 125, "220KB-pod": 82,
+		"2KB-pod": 50, "20KB-pod-changed": 50, "20KB-pod-unchanged": 42, "51KB-node-amplified": 105, "51KB-node-unchanged": 98, "220KB-pod": 57,
 	}
 	for _, r := range reviews.Core() {
 		t.Run(r.Name, func(t *testing.T) {

@@ -1,0 +1,66 @@
+package handlers
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/admit/document"
+)
+
+// TestTexts: a frequent text is read like any other, however it is written.
+func TestTexts(t *testing.T) {
+	for _, text := range []string{`"Pod"`, `"\u0050od"`, `"Po\u0064"`, `"pod"`, `""`, `"\""`, `"v1"`, `"\\v1"`, `"system:nodes"`} {
+		d, err := document.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		if got, want := textOf(d.Root().Raw()), d.Root().Raw().Text(); got != want {
+			t.Errorf("%s is read as %q, want %q", text, got, want)
+		}
+		d.Release()
+	}
+	if got := textOf(document.Raw{}); got != "" {
+		t.Errorf("an absent text is read as %q", got)
+	}
+}
+
+// TestDryRunIsRead: a boolean, or nothing; anything else is the caller's fault.
+func TestDryRunIsRead(t *testing.T) {
+	for value, want := range map[string]string{"": "false", "true": "true", "false": "false", "null": "false", `"true"`: "400", "1": "400", "{}": "400", "[true]": "400"} {
+		review := podReview
+		if value != "" {
+			review = strings.Replace(podReview, `"uid":"u"`, `"uid":"u","dryRun":`+value, 1)
+		}
+		_, req, err := ReadReview([]byte(review))
+		got := "400"
+		if err == nil {
+			got = strconv.FormatBool(req.DryRun)
+		}
+		if got != want || err != nil && !strings.Contains(err.Error(), "dryRun") {
+			t.Errorf("dryRun %s: %s, want %s; %v", value, got, want, err)
+		}
+	}
+}
+
+// TestAnswersHaveLength: an answer of any size has a Content-Length, so it is not sent in chunks, and the connection
+// stays open.
+func TestAnswersHaveLength(t *testing.T) {
+	for _, size := range []int{1, smallAnswer - 1, smallAnswer, smallAnswer + 1, 3 * smallAnswer, 100 * smallAnswer} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			reply{outcome: Allowed, code: http.StatusOK, review: bytes.Repeat([]byte("x"), size)}.write(w)
+		}))
+		answer, err := server.Client().Get(server.URL)
+		server.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.ContentLength != int64(size) || answer.Close || answer.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%d bytes: Content-Length %d, close: %v, %v", size, answer.ContentLength, answer.Close, answer.Header)
+		}
+	}
+}
