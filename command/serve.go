@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
@@ -69,6 +70,11 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	context.AfterFunc(ctx, stop)
 	endWithTerminal(ctx, p.Err, stop)
 	o.Log = newLogger(o.logFormat, p.Err)
+	if !isTerminal(p.Err) {
+		together := lines.New(p.Err)
+		defer func() { _ = together.Flush() }()
+		o.Log.SetOutput(together)
+	}
 	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.from(), o.certificates.Certificates, o.callers.Options, o.audit.Options
 	o.Certificates.Managed = o.certificates.managed()
 	o.Record = o.record.opener(o.Log)
