@@ -5,61 +5,85 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
-// patchPath is where the constant webhook answers with a patch.
-const patchPath = "/patch"
+// buildConstant builds the constant webhook, which is a program of test/bench.
+func (w *world) buildConstant(ctx context.Context) (string, error) {
+	file := filepath.Join(w.cluster.Dir(), "bin-constant")
+	_, err := w.cluster.RunProgram(ctx, "env", "HOME="+os.Getenv("HOME"), "CGO_ENABLED=0", "go", "build", "-C", "test/bench", "-trimpath", "-o", file, "./constant")
+	return file, err
+}
 
-// serveConstant runs the constant webhook: it reads the body and allows. Only the uid is taken from the review, because the
-// API server refuses an answer with another one. At patchPath the answer also has a patch that was prepared.
-func serveConstant(args []string) error {
-	set := flag.NewFlagSet("constant", flag.ContinueOnError)
-	listen := set.String("listen", "", "address")
-	certs := set.String("cert-dir", "", "directory with tls.crt and tls.key")
-	patch := set.String("patch", "", "file with the patch")
-	if err := set.Parse(args); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(*patch)
+// startConstants starts a constant webhook beside each usher, with its certificate, and with the patches that it makes of the pod.
+func (w *world) startConstants(ctx context.Context, at ports) error {
+	binary, err := w.buildConstant(ctx)
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", answerWith(""))
-	mux.HandleFunc(patchPath, answerWith(`,"patchType":"JSONPatch","patch":"`+base64.StdEncoding.EncodeToString(text)+`"`))
-	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second,
-		WriteTimeout: 40 * time.Second, IdleTimeout: 2 * time.Minute}
-	return server.ListenAndServeTLS(filepath.Join(*certs, "tls.crt"), filepath.Join(*certs, "tls.key"))
-}
-
-func answerWith(more string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"%s","allowed":true%s}}`, uidOf(body), more)
+	w.constantCore, err = w.startConstant(ctx, binary, constantCore, core, w.core, at.constantCore, "/mutate-pods")
+	if err != nil {
+		return err
 	}
+	w.constantBoth, err = w.startConstant(ctx, binary, constantBoth, both, w.both, at.constantBoth, "/mutate-pods", "/mutate-pod")
+	return err
 }
 
-// uidOf returns the uid of a review as the API server writes it: the first one is the request's.
-func uidOf(body []byte) []byte {
-	_, after, _ := bytes.Cut(body, []byte(`"uid":"`))
-	uid, _, _ := bytes.Cut(after, []byte(`"`))
-	return uid
+func (w *world) startConstant(ctx context.Context, binary, way, twin string, of *kubetest.Usher, port int, paths ...string) (*kubetest.Process, error) {
+	patches, err := w.ushersPatches(ctx, of, twin, paths)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(patches)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(w.cluster.Dir(), way+".json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	return w.cluster.StartProgram(way, binary, "-listen="+address(port), "-patches="+file, filepath.Dir(of.CAFile))
+}
+
+// ushersPatches asks usher once, at each path in turn, what it makes of the pod as the API server hands it over.
+func (w *world) ushersPatches(ctx context.Context, of *kubetest.Usher, way string, paths []string) (map[string][]byte, error) {
+	created, err := w.admin.Do(ctx, "POST", podsPath(way)+"?dryRun=All", "application/json", w.pod.named("probe"))
+	if err == nil {
+		err = created.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	patches, pod := map[string][]byte{}, bytes.TrimSpace(created.Body)
+	for _, path := range paths {
+		answer, err := post(ctx, of, path, reviewOf(namespaceOf(way), pod))
+		if err != nil {
+			return nil, err
+		}
+		if patches[path], err = patchOf(answer); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if pod, err = patched(pod, patches[path]); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return patches, nil
+}
+
+// reviewOf returns the review of a new pod.
+func reviewOf(namespace string, pod []byte) string {
+	return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE","namespace":"` + namespace +
+		`","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":` + string(pod) + `}}`
 }
 
 // patchOf returns the patch of a webhook's answer.
@@ -79,51 +103,23 @@ func patchOf(answer []byte) ([]byte, error) {
 	return review.Response.Patch, nil
 }
 
-// startConstant starts the constant webhook with usher's certificate, and with the patch that usher makes of the pod.
-func (w *world) startConstant(ctx context.Context, at ports) error {
-	patch, err := w.ushersPatch(ctx)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(w.cluster.Dir(), "patch.json")
-	if err := os.WriteFile(file, patch, 0o600); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	w.constant, err = w.cluster.StartProgram("constant", self, "constant", "-listen="+address(at.constant),
-		"-cert-dir="+filepath.Dir(w.core.CAFile), "-patch="+file)
-	return err
-}
-
-// ushersPatch posts a review of the pod, as the API server would store it, to usher.
-func (w *world) ushersPatch(ctx context.Context) ([]byte, error) {
-	pod, err := w.admin.Do(ctx, "POST", podsPath(none)+"?dryRun=All", "application/json", w.pod.named("probe"))
-	if err == nil {
-		err = pod.Err()
-	}
+func patched(pod, patch []byte) ([]byte, error) {
+	edits, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, err
 	}
-	text, err := w.post(ctx, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE","namespace":"`+namespaceOf(none)+
-		`","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":`+string(bytes.TrimSpace(pod.Body))+`}}`)
-	if err != nil {
-		return nil, err
-	}
-	return patchOf(text)
+	return edits.Apply(pod)
 }
 
 // post posts a review to usher, and returns the answer.
-func (w *world) post(ctx context.Context, review string) ([]byte, error) {
-	ca, err := os.ReadFile(w.core.CAFile)
+func post(ctx context.Context, to *kubetest.Usher, path, review string) ([]byte, error) {
+	ca, err := os.ReadFile(to.CAFile)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+w.core.Replicas[0].Reviews()+"/mutate-pods", strings.NewReader(review))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+to.Replicas[0].Reviews()+path, strings.NewReader(review))
 	if err != nil {
 		return nil, err
 	}

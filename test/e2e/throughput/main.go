@@ -1,13 +1,13 @@
 // Command throughput measures what usher costs in the path of a real API server. Clients create pods without a webhook, with
-// one that answers a constant, and with usher, in turn; then nodes report their status with and without amplification. It
+// one that answers usher's patch as a constant, and with usher, in turn; then nodes report their status with and without amplification. It
 // needs Linux, and what `go run ./build` makes. `make load ARGS=cluster` runs it and makes tables and charts of it: it prints
 // a line of JSON for each round.
 //
 //	main.go      flags
 //	measure.go   the plan, and one round after the other
-//	world.go     the control plane, usher and the constant webhook
+//	world.go     the control plane, and usher
 //	ways.go      the ways in which pods are created, and their registration
-//	constant.go  the constant webhook
+//	constant.go  constant webhooks that answer as usher does
 //	pods.go      clients that create pods
 //	nodes.go     nodes, and what a kubelet writes
 //	heartbeats.go  rounds in which nodes report their status
@@ -36,11 +36,8 @@ func main() {
 	}
 }
 
-// command runs the program. The subcommand constant is internal: throughput starts itself with it as another process.
+// command runs the program.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
-	if len(args) > 0 && args[0] == "constant" {
-		return serveConstant(args[1:])
-	}
 	set := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	set.SetOutput(progress)
 	quick := set.Bool("quick", false, "short: one round with fewer cells, for a look and not for the docs")

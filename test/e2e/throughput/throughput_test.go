@@ -13,15 +13,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden from what the code does")
 
-// TestMain lets the test's own binary be the constant webhook, as the program is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "constant" {
-		_ = serveConstant(os.Args[2:])
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
 // TestSmallRun runs all of it in a world of its own, too short to say anything about time.
 func TestSmallRun(t *testing.T) {
 	p := plan{rounds: 1, clients: []int{1, 4}, nodes: []int{0, 6}, warm: 100 * time.Millisecond, burst: 300 * time.Millisecond, window: 2 * time.Second}

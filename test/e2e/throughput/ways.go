@@ -16,21 +16,22 @@ import (
 
 // The ways in which pods are created.
 const (
-	none     = "none"
-	constant = "constant"
-	patching = "patching"
-	core     = "core"
-	both     = "both"
+	none         = "none"
+	constantCore = "constant-core" // a constant webhook in the place of usher, with the same configuration and the same patch
+	core         = "core"
+	constantBoth = "constant-both"
+	both         = "both"
 )
 
 // wayNames are in the order of a round.
-var wayNames = []string{none, constant, patching, core, both}
+var wayNames = []string{none, constantCore, core, constantBoth, both}
 
 // way is a namespace, and the webhooks that are called for its pods. All ways are registered all the time, each for its
 // namespace, so that nothing has to change between two rounds: the API server compares four selectors more for each pod,
 // in all ways alike.
 type way struct {
 	name     string
+	like     string   // the way whose pods come out the same
 	webhooks []string // that are called for a new pod
 
 	pid        func() int                  // of the webhook; nil without one
@@ -44,8 +45,8 @@ func namespaceOf(way string) string { return "throughput-" + way }
 const wayLabel = "throughput"
 
 // registration returns the configurations that usher prints, for one way: only for its namespace, at its port, under names
-// of their own. keep tells which webhooks are registered, by the resources of their rules.
-func registration(printed, way string, port int, keep func(resources string) bool) (configurations []kubetest.Object, err error) {
+// of their own. Those of nodes, which have no namespace, are left out unless withNodes.
+func registration(printed, way string, port int, withNodes bool) (configurations []kubetest.Object, err error) {
 	for text := range strings.SplitSeq(printed, "\n---\n") {
 		var o kubetest.Object
 		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
@@ -53,7 +54,7 @@ func registration(printed, way string, port int, keep func(resources string) boo
 		}
 		var kept []kubetest.Object
 		for _, webhook := range o.List("webhooks") {
-			if keep(resourcesOf(webhook)) {
+			if withNodes || !strings.HasPrefix(resourcesOf(webhook), "nodes") {
 				restrict(webhook, way, port)
 				kept = append(kept, webhook)
 			}
@@ -129,7 +130,8 @@ func (w *world) register(ctx context.Context, configurations []kubetest.Object) 
 	return nil
 }
 
-// verify creates a pod as a dry run, until the API server calls exactly the webhooks of the way for it.
+// verify creates a pod as a dry run, until the API server calls exactly the webhooks of the way for it. The pod must be the same
+// as in the ways that this one is compared with.
 func (w *world) verify(ctx context.Context, of way) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -138,7 +140,8 @@ func (w *world) verify(ctx context.Context, of way) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.admin.Create(ctx, podsPath(of.name)+"?dryRun=All", w.pod.named("probe")); err != nil {
+		pod, err := w.admin.Create(ctx, podsPath(of.name)+"?dryRun=All", w.pod.named("probe"))
+		if err != nil {
 			return err
 		}
 		after, err := w.admin.Text(ctx, "/metrics")
@@ -148,8 +151,21 @@ func (w *world) verify(ctx context.Context, of way) error {
 		if called := newCalls(before, after); !slices.Equal(called, of.webhooks) {
 			return fmt.Errorf("%s: the API server called the webhooks %v for a pod, want %v", of.name, called, of.webhooks)
 		}
-		return nil
+		return w.sameOutcome(of, pod)
 	})
+}
+
+// sameOutcome returns an error unless a pod of this way is as those of the ways that it is compared with.
+func (w *world) sameOutcome(of way, pod kubetest.Object) error {
+	text, err := json.Marshal([]any{pod.At("metadata", "labels"), pod.At("metadata", "annotations"), pod["spec"]})
+	if err != nil {
+		return err
+	}
+	if first, known := w.outcomes[of.like]; known && first != string(text) {
+		return fmt.Errorf("%s does not make of the pod what %s makes of it: %s, and %s", of.name, of.like, text, first)
+	}
+	w.outcomes[of.like] = string(text)
+	return nil
 }
 
 var callCounter = regexp.MustCompile(`(?m)^apiserver_admission_webhook_request_total\{.*name="([^"]+)".*$`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"usher.dev/usher/e2e/kubetest"
 )
@@ -14,18 +13,20 @@ type world struct {
 	cluster    *kubetest.Cluster
 	admin      *kubetest.Client
 	core, both *kubetest.Usher
-	constant   *kubetest.Process
 
-	ways    []way
-	pod     template
-	clients []*kubetest.Client
-	meter   meter
-	nodes   map[bool][]*node // by whether they are amplified
-	serial  int              // of the bursts, so that names differ
+	constantCore, constantBoth *kubetest.Process
+
+	ways     []way
+	outcomes map[string]string // what becomes of the pod, by way.like
+	pod      template
+	clients  []*kubetest.Client
+	meter    meter
+	nodes    map[bool][]*node // by whether they are amplified
+	serial   int              // of the bursts, so that names differ
 }
 
 // The ports at which the API server reaches the webhooks, behind one Service.
-type ports struct{ core, both, constant int }
+type ports struct{ core, both, constantCore, constantBoth int }
 
 // controlPlane has an etcd that syncs its log, which tests leave out, and an API server with an audit log of metadata, as
 // most clusters have. Nothing limits the requests in flight: API Priority and Fairness would queue 500 clients before
@@ -40,7 +41,7 @@ func start(ctx context.Context, clients int) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, admin: c.Admin(), nodes: map[bool][]*node{}, meter: meter{c.APIServer().Pid(), c.Etcd().Pid(), c.EtcdURL()}}
+	w := &world{cluster: c, admin: c.Admin(), outcomes: map[string]string{}, nodes: map[bool][]*node{}, meter: meter{c.APIServer().Pid(), c.Etcd().Pid(), c.EtcdURL()}}
 	if err := w.begin(ctx, clients); err != nil {
 		_ = c.Stop()
 		return nil, fmt.Errorf("%w\n%s", err, c.Logs(10))
@@ -59,7 +60,7 @@ func (w *world) begin(ctx context.Context, clients int) (err error) {
 		w.clients = append(w.clients, w.cluster.User(fmt.Sprintf("client-%d", i), clientGroup)) // each its certificate, and so its connection
 	}
 	var at ports
-	for _, port := range []*int{&at.core, &at.both, &at.constant} {
+	for _, port := range []*int{&at.core, &at.both, &at.constantCore, &at.constantBoth} {
 		if *port, err = kubetest.FreePort(); err != nil {
 			return err
 		}
@@ -67,7 +68,10 @@ func (w *world) begin(ctx context.Context, clients int) (err error) {
 	if err := w.startUshers(ctx, at); err != nil {
 		return err
 	}
-	if err := w.startConstant(ctx, at); err != nil {
+	if err := w.startConstants(ctx, at); err != nil {
+		return err
+	}
+	if err := w.both.Replicas[0].Terminate(ctx); err != nil {
 		return err
 	}
 	return w.registerAll(ctx, at)
@@ -81,7 +85,7 @@ const suites = "--suite=core,colocation"
 // asDeployed is the memory limit of the shipped Deployment, which also decides how often usher collects garbage.
 var asDeployed = []string{"GOMEMLIMIT=204MiB"}
 
-// startUshers starts usher, and usher with both suites once, so that it has what it needs.
+// startUshers starts usher, and usher with both suites, which gives the patches of its constant webhook.
 func (w *world) startUshers(ctx context.Context, at ports) (err error) {
 	if w.core, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Env: asDeployed, Flags: []string{listenAt(at.core)}}); err != nil {
 		return err
@@ -95,10 +99,7 @@ func (w *world) startUshers(ctx context.Context, at ports) (err error) {
 	}
 	w.both, err = w.cluster.StartUsher(ctx, kubetest.UsherOptions{Name: "usher-both", Before: grant, Env: asDeployed, Flags: []string{
 		listenAt(at.both), "--shutdown-delay=0s", "--cluster=api", "--kubeconfig=" + account, gates}})
-	if err != nil {
-		return err
-	}
-	return w.both.Replicas[0].Terminate(ctx)
+	return err
 }
 
 func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
@@ -107,7 +108,7 @@ func listenAt(port int) string { return "--listen=" + address(port) }
 
 // registerAll registers all ways.
 func (w *world) registerAll(ctx context.Context, at ports) error {
-	w.ways = []way{{name: none}}
+	w.ways = []way{{name: none, like: none}}
 	plain, err := w.core.Run(ctx, "webhooks", "--config", w.core.PolicyFile(), "--ca-file", w.core.CAFile)
 	if err != nil {
 		return err
@@ -116,21 +117,17 @@ func (w *world) registerAll(ctx context.Context, at ports) error {
 	if err != nil {
 		return err
 	}
-	onlyPods := func(resources string) bool { return resources == "pods" }
-	patched := strings.Replace(plain, "path: /mutate-pods", "path: "+patchPath, 1)
 	for _, one := range []struct {
 		way     way
 		printed string
 		port    int
-		keep    func(resources string) bool
 	}{
-		{way{name: constant, pid: w.constant.Pid}, plain, at.constant, onlyPods},
-		{way{name: patching, pid: w.constant.Pid}, patched, at.constant, onlyPods},
-		{way{name: core, pid: pidOf(w.core)}, plain, at.core, func(string) bool { return true }},
-		{way{name: both, pid: pidOf(w.both), begin: w.startBoth, end: w.both.Replicas[0].Terminate}, full, at.both,
-			func(resources string) bool { return !strings.HasPrefix(resources, "nodes") }}, // those of the way before
+		{way{name: constantCore, like: core, pid: w.constantCore.Pid}, plain, at.constantCore},
+		{way{name: core, like: core, pid: pidOf(w.core)}, plain, at.core},
+		{way{name: constantBoth, like: both, pid: w.constantBoth.Pid}, full, at.constantBoth},
+		{way{name: both, like: both, pid: pidOf(w.both), begin: w.startBoth, end: w.both.Replicas[0].Terminate}, full, at.both},
 	} {
-		configurations, err := registration(one.printed, one.way.name, one.port, one.keep)
+		configurations, err := registration(one.printed, one.way.name, one.port, one.way.name == core)
 		if err != nil {
 			return err
 		}
