@@ -3,10 +3,13 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,7 +249,11 @@ func TestCosts(t *testing.T) {
 	}{
 		{"nothing", nil, 1, 100 << 10},
 		{"a 20 KB pod", bytes.Repeat([]byte(`{"name":"some","list":["of","values"],"among":"others","and":"more"},`), 250), 500 << 10, lightCost},
+		{"a pod as the API server sends it", productionReview(t), 500 << 10, 1200 << 10},
 		{"500 containers with devices", gpus, 6 << 20, 10 << 20},
+		{"500 containers after managedFields", slices.Concat([]byte(`{"managedFields":[{"f:a":{"k:{\"n\":\"]\"}":{}}}],"containers":[`), gpus), 6 << 20, 10 << 20},
+		{"500 containers after managedFields in a string", slices.Concat([]byte(`{"\"managedFields\":[","containers":[`), gpus), 6 << 20, 10 << 20},
+		{"a list of managedFields without an end", []byte(`{"managedFields":[{"f:a":"\`), 1, 100 << 10},
 		{"7 MiB", make([]byte, MaxBody), 14 << 20, 20 << 20},
 		{"half a million values", bytes.Repeat([]byte("{},"), 500_000), 60 << 20, 80 << 20},
 	} {
@@ -254,6 +261,17 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%s: %d bytes, want %d to %d", c.name, cost, c.from, c.to)
 		}
 	}
+}
+
+// productionReview returns the review of an ordinary pod, whose managedFields have hundreds of objects, as compact as the API server
+// sends it.
+func productionReview(t *testing.T) []byte {
+	text, err := os.ReadFile("../samples/reviews/mutate-pods/production-pod.json")
+	var compact bytes.Buffer
+	if err := errors.Join(err, json.Compact(&compact, text)); err != nil {
+		t.Fatal(err)
+	}
+	return compact.Bytes()
 }
 
 // TestLargeAnswers: an answer that its client does not read counts like a body.
