@@ -120,17 +120,17 @@ bench-compare: ## these and the steps of colocation against a revision in turns 
 	go build -C test/bench -o ../../bin/load .
 	bin/load compare -dir $(BENCH_DIR) -rounds $(ROUNDS) -threshold $(THRESHOLD) $(if $(BASE),-base $(BASE)) $(if $(SAVE),-save)
 
-load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while the cluster grows; ARGS=cluster: through a real API server; 8 to 20 minutes, Linux; overwrites the tables in docs
+load: build ## measure the service over TLS beside a constant server and the usual pipeline; ARGS=growth: while the cluster grows; ARGS=cluster, ARGS=nodes: through a real API server; 8 to 20 minutes, Linux; overwrites the tables in docs
 	go build -C test/bench -o ../../bin/load . && go build -C test/bench -o ../../bin/constant ./constant
 ifeq ($(ARGS),growth)
 	bin/load growth -write
-else ifeq ($(ARGS),cluster)
+else ifneq ($(filter cluster nodes,$(ARGS)),)
 	cd test/e2e && go run ./build && go build -o ../../bin/throughput ./throughput
-	bin/load cluster -write
+	bin/load $(ARGS) -write
 else ifeq ($(ARGS),)
 	bin/load --write
 else
-	$(error ARGS is empty, growth or cluster; for other flags run bin/load)
+	$(error ARGS is empty, growth, cluster or nodes; for other flags run bin/load)
 endif
 
 image: ## build the container image (IMAGE=usher:dev)

@@ -5,6 +5,7 @@
 //	bin/load --quick                    a look, in a minute
 //	bin/load growth --write             what a review costs while something grows
 //	bin/load cluster --write            what usher costs in the path of a real API server, measured by bin/throughput
+//	bin/load nodes --write              what amplified nodes cost it and etcd, likewise
 //	bin/load compare                    Go benchmarks beside those of a run before, or of another revision
 //	bin/load profile FILE [REGEXP]      write a CPU profile of usher under these reviews, or all
 //	bin/load table docs/design/performance.json
@@ -57,6 +58,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return growthCommand(ctx, args[1:], out, progress)
 	case word == "cluster":
 		return cluster.Command(ctx, args[1:], out, progress)
+	case word == "nodes":
+		return cluster.NodesCommand(ctx, args[1:], out, progress)
 	case word == "compare":
 		return compare.Command(ctx, args[1:], out, progress)
 	case word == "profile" && (len(args) == 2 || len(args) == 3):

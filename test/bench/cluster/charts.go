@@ -6,18 +6,28 @@ import (
 	"usher.dev/usher/bench/plot"
 )
 
-// charts returns what the page shows as curves.
-func charts(r *Report) []plot.Chart {
-	note := fmt.Sprintf("usher %s, Kubernetes %s, %d cores for everything", r.Commit, r.Kubernetes, r.Cores)
-	clients, nodes := plot.Axis{Title: "clients", Log: true}, plot.Axis{Title: "nodes"}
+func note(r *Report) string {
+	return fmt.Sprintf("usher %s, Kubernetes %s, %d cores for everything", r.Commit, r.Kubernetes, r.Cores)
+}
+
+// podCharts returns what the page shows of pods as curves.
+func podCharts(r *Report) []plot.Chart {
+	clients := plot.Axis{Title: "clients", Log: true}
 	return []plot.Chart{
-		{Title: "Pods created per second", Note: note, X: clients, Y: plot.Axis{Title: "pods per second"},
+		{Title: "Pods created per second", Note: note(r), X: clients, Y: plot.Axis{Title: "pods per second"},
 			Lines: podLines(r, func(c podCell) float64 { return c.PerSecond })},
-		{Title: "Median time to create a pod", Note: note, X: clients, Y: plot.Axis{Title: "ms", Log: true},
+		{Title: "Median time to create a pod", Note: note(r), X: clients, Y: plot.Axis{Title: "ms", Log: true},
 			Lines: podLines(r, func(c podCell) float64 { return c.P50 })},
-		{Title: "Written to etcd by nodes", Note: note, X: nodes, Y: plot.Axis{Title: "MB per second"},
+	}
+}
+
+// nodeCharts returns what the page shows of nodes as curves.
+func nodeCharts(r *Report) []plot.Chart {
+	nodes := plot.Axis{Title: "nodes"}
+	return []plot.Chart{
+		{Title: "Written to etcd by nodes", Note: note(r), X: nodes, Y: plot.Axis{Title: "MB per second"},
 			Lines: nodeLines(r, func(c nodeCell) float64 { return c.Used.PutBytes / 1e6 })},
-		{Title: "CPU of the API server for nodes", Note: note, X: nodes, Y: plot.Axis{Title: "% of a core"},
+		{Title: "CPU of the API server for nodes", Note: note(r), X: nodes, Y: plot.Axis{Title: "% of a core"},
 			Lines: nodeLines(r, func(c nodeCell) float64 { return c.Used.APIServer / 1e4 })},
 	}
 }

@@ -23,25 +23,43 @@ import (
 // runner is the built test/e2e/throughput.
 const runner = "bin/throughput"
 
-var place = report.Place{Data: "performance-cluster.json", Picture: "performance-cluster.svg", Page: "performance-cluster.md",
-	Begins: "<!-- begin cluster -->", Ends: "<!-- end cluster -->"}
+// The two runs share a page.
+var podsPlace, nodesPlace = placeOf("cluster"), placeOf("nodes")
 
-// Command is `load cluster`.
+func placeOf(run string) report.Place {
+	return report.Place{Data: "performance-" + run + ".json", Picture: "performance-" + run + ".svg", Page: "performance-cluster.md",
+		Begins: "<!-- begin " + run + " -->", Ends: "<!-- end " + run + " -->"}
+}
+
+// Command is `load cluster`: what creating pods costs.
 func Command(ctx context.Context, args []string, out, progress io.Writer) error {
-	return report.Run[Report]{Place: place, Measure: measure, Section: section,
-		Picture: func(r *Report) string { return plot.Page(charts(r)...) },
+	return report.Run[Report]{Place: podsPlace, Measure: measureWith("-nodes=false"), Section: podSection,
+		Picture: func(r *Report) string { return plot.Page(podCharts(r)...) },
 	}.Command(ctx, flag.NewFlagSet("load cluster", flag.ContinueOnError), args, out, progress)
 }
 
+// NodesCommand is `load nodes`: what the status of amplified nodes costs.
+func NodesCommand(ctx context.Context, args []string, out, progress io.Writer) error {
+	return report.Run[Report]{Place: nodesPlace, Measure: measureWith("-nodes=true"), Section: nodeSection,
+		Picture: func(r *Report) string { return plot.Page(nodeCharts(r)...) },
+	}.Command(ctx, flag.NewFlagSet("load nodes", flag.ContinueOnError), args, out, progress)
+}
+
+func measureWith(what string) func(context.Context, report.Options, io.Writer) (*Report, error) {
+	return func(ctx context.Context, o report.Options, progress io.Writer) (*Report, error) {
+		return measure(ctx, what, o, progress)
+	}
+}
+
 // measure runs the program, which stops its servers before it ends, and reads what it prints.
-func measure(ctx context.Context, o report.Options, progress io.Writer) (*Report, error) {
+func measure(ctx context.Context, what string, o report.Options, progress io.Writer) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	file, err := filepath.Abs(runner)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, file, fmt.Sprintf("-quick=%v", o.Quick))
+	cmd := exec.CommandContext(ctx, file, fmt.Sprintf("-quick=%v", o.Quick), what)
 	cmd.Stderr = progress
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches it from here, once
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -95,7 +113,7 @@ func read(in io.Reader, head report.Head, progress io.Writer) (*Report, error) {
 	for _, rounds := range groups(nodes, func(r nodeRound) any { return [2]any{r.Nodes, r.Mode} }) {
 		r.Nodes = append(r.Nodes, nodesOf(rounds))
 	}
-	if len(r.Pods) == 0 {
+	if len(r.Pods)+len(r.Nodes) == 0 {
 		r = nil
 	}
 	return r, failed

@@ -8,13 +8,13 @@ import (
 	"usher.dev/usher/bench/report"
 )
 
-// Report is the data of one run.
+// Report is the data of one run, of pods or of nodes.
 type Report struct {
 	report.Head
 	PodBytes  int        `json:"podBytes"`  // of the pod as it is posted
 	NodeBytes int        `json:"nodeBytes"` // of the node in JSON
-	Pods      []podCell  `json:"pods"`
-	Nodes     []nodeCell `json:"nodes"`
+	Pods      []podCell  `json:"pods,omitempty"`
+	Nodes     []nodeCell `json:"nodes,omitempty"`
 }
 
 // podCell is the result of a way for a number of clients: medians of the rounds.
@@ -27,9 +27,14 @@ type podCell struct {
 	P99       float64 `json:"p99"`
 	Used      usage   `json:"used"` // per pod
 
-	Failed  int    `json:"failed,omitempty"` // requests, in all rounds
-	Example string `json:"example,omitempty"`
+	Over1    int    `json:"over1"`            // requests of more than 1 s, in all rounds, with those that failed
+	Over5    int    `json:"over5"`            // of more than 5 s
+	TimedOut int    `json:"timedOut"`         // of those that failed
+	Failed   int    `json:"failed,omitempty"` // requests, in all rounds
+	Example  string `json:"example,omitempty"`
 }
+
+func (c podCell) requests() int { return c.Created + c.Failed }
 
 // nodeCell is the result of a mode for a number of nodes: medians of the rounds.
 type nodeCell struct {
@@ -58,11 +63,13 @@ type usage struct {
 	WALBytes float64 `json:"walBytes"` // written to etcd's log
 	Syncs    float64 `json:"syncs"`    // of the log to the disk
 	Growth   float64 `json:"growth"`   // of etcd's database, in bytes
+
+	Connections float64 `json:"connections,omitempty"` // accepted on this machine
 }
 
 // all returns pointers to all numbers.
 func (u *usage) all() []*float64 {
-	return []*float64{&u.APIServer, &u.Webhook, &u.Etcd, &u.Load, &u.Puts, &u.PutBytes, &u.WALBytes, &u.Syncs, &u.Growth}
+	return []*float64{&u.APIServer, &u.Webhook, &u.Etcd, &u.Load, &u.Puts, &u.PutBytes, &u.WALBytes, &u.Syncs, &u.Growth, &u.Connections}
 }
 
 // cpu returns the CPU time of all processes together.
@@ -86,6 +93,8 @@ type round struct {
 	Failed    int
 	Example   string // of a failure
 	Used      usage
+
+	Over1, Over5, TimedOut int // requests
 }
 
 type podRound struct {
@@ -136,6 +145,7 @@ func podsOf(rounds []podRound) podCell {
 	c := podCell{Way: rounds[0].Way, Clients: rounds[0].Clients}
 	for _, r := range rounds {
 		c.Created, c.Failed, c.Example = c.Created+len(r.Latencies), c.Failed+r.Failed, cmp.Or(r.Example, c.Example)
+		c.Over1, c.Over5, c.TimedOut = c.Over1+r.Over1, c.Over5+r.Over5, c.TimedOut+r.TimedOut
 	}
 	latencies := func(r podRound) []time.Duration { return r.Latencies }
 	c.P50, c.P99 = millis(rounds, 50, latencies), millis(rounds, 99, latencies)
@@ -160,9 +170,12 @@ func nodesOf(rounds []nodeRound) nodeCell {
 
 // String returns a line of progress.
 func (c podCell) String() string {
-	text := fmt.Sprintf("%4d clients  %-20s %6s pods/s  p50 %6s ms  p99 %6s ms  CPU per pod %s µs: API server %s, webhook %s, etcd %s, clients %s",
+	text := fmt.Sprintf("%4d clients  %-21s %6s pods/s  p50 %6s ms  p99 %6s ms  CPU per pod %s µs: API server %s, webhook %s, etcd %s, clients %s",
 		c.Clients, wayTitles[c.Way], report.Number(c.PerSecond), report.Number(c.P50), report.Number(c.P99), report.Number(c.Used.cpu()),
 		report.Number(c.Used.APIServer), report.Number(c.Used.Webhook), report.Number(c.Used.Etcd), report.Number(c.Used.Load))
+	if c.Over1 > 0 {
+		text += fmt.Sprintf("\n     of %d requests, %d took more than 1 s, %d more than 5 s, %d timed out", c.requests(), c.Over1, c.Over5, c.TimedOut)
+	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("\n     %d failed, such as: %s", c.Failed, c.Example)
 	}

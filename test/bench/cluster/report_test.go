@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -16,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens from what the code does")
 
-const sample = "testdata/report.json"
+// The samples of both runs.
+const samplePods, sampleNodes = "testdata/pods.json", "testdata/nodes.json"
 
 func readFile(t *testing.T, file string) string {
 	t.Helper()
@@ -37,12 +39,12 @@ func readReport(t *testing.T, file string) *Report {
 }
 
 func TestGoldens(t *testing.T) {
-	r := readReport(t, sample)
-	lines, err := json.Marshal(charts(r))
+	pods, nodes := readReport(t, samplePods), readReport(t, sampleNodes)
+	lines, err := json.Marshal(append(podCharts(pods), nodeCharts(nodes)...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]string{"table": section(r), "charts": string(lines) + "\n"} {
+	for name, got := range map[string]string{"pods": podSection(pods), "nodes": nodeSection(nodes), "charts": string(lines) + "\n"} {
 		file := filepath.Join("testdata", name+".golden")
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -56,29 +58,32 @@ func TestGoldens(t *testing.T) {
 }
 
 func TestReportIsReadAsWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "report.json")
-	if err := report.Write(file, readReport(t, sample)); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := readFile(t, file), readFile(t, sample); got != want {
-		t.Errorf("written again it is:\n%s", got)
+	for _, sample := range []string{samplePods, sampleNodes} {
+		file := filepath.Join(t.TempDir(), "report.json")
+		if err := report.Write(file, readReport(t, sample)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := readFile(t, file), readFile(t, sample); got != want {
+			t.Errorf("written again it is:\n%s", got)
+		}
 	}
 }
 
 // TestDocsAreOfTheData: the tables and the picture in docs match the data beside them.
 func TestDocsAreOfTheData(t *testing.T) {
 	docs, written := filepath.Join("..", "..", "..", "docs", "design"), t.TempDir()
-	for _, name := range []string{place.Page, place.Data} {
+	for _, name := range []string{podsPlace.Page, podsPlace.Data, nodesPlace.Data} {
 		if err := os.WriteFile(filepath.Join(written, name), []byte(readFile(t, filepath.Join(docs, name))), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := Command(t.Context(), []string{"-draw", "-docs", written}, io.Discard, io.Discard); err != nil {
+	draw := []string{"-draw", "-docs", written}
+	if err := errors.Join(Command(t.Context(), draw, io.Discard, io.Discard), NodesCommand(t.Context(), draw, io.Discard, io.Discard)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{place.Page, place.Picture, place.Data} {
+	for _, name := range []string{podsPlace.Page, podsPlace.Picture, podsPlace.Data, nodesPlace.Picture, nodesPlace.Data} {
 		if readFile(t, filepath.Join(written, name)) != readFile(t, filepath.Join(docs, name)) {
-			t.Errorf("docs/design/%s is not made of docs/design/%s: `bin/load cluster -draw` writes it", name, place.Data)
+			t.Errorf("docs/design/%s is not made of the data beside it: `bin/load cluster -draw` and `bin/load nodes -draw` write it", name)
 		}
 	}
 }
@@ -92,13 +97,13 @@ func TestReadsRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Report{Head: report.Head{Commit: "abc", Kubernetes: "v1", Rounds: 3}, PodBytes: 10, NodeBytes: 20,
-		Pods: []podCell{{Way: core, Clients: 5, Created: 6, PerSecond: 2, P50: 1, P99: 2, Used: usage{APIServer: 2, Puts: 2}, Failed: 4, Example: "refused"},
+		Pods: []podCell{{Way: core, Clients: 5, Created: 6, PerSecond: 2, P50: 1, P99: 2, Used: usage{APIServer: 2, Puts: 2}, Over1: 4, Over5: 2, TimedOut: 2, Failed: 4, Example: "refused"},
 			{Way: both, Clients: 5, Created: 1, PerSecond: 1, P50: 7, P99: 7}},
 		Nodes: []nodeCell{{Mode: amplified, Nodes: 9, Statuses: 3, Leases: 4, P50: 1, P99: 1, Used: usage{Webhook: 1.5, Growth: -8}, Failed: 1, Skipped: 2, Example: "lease of node amplified-0: late"}}}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got\n%+v, want\n%+v", r, want)
 	}
-	for _, text := range []string{"usher, core", "4 failed, such as: refused", "2 statuses were stored without usher"} {
+	for _, text := range []string{"usher, core", "4 failed, such as: refused", "4 took more than 1 s, 2 more than 5 s, 2 timed out", "2 statuses were stored without usher"} {
 		if !strings.Contains(progress.String(), text) {
 			t.Errorf("no %q in the progress\n%s", text, &progress)
 		}
@@ -124,7 +129,7 @@ func TestReadRefuses(t *testing.T) {
 
 func TestMeasureNeedsTheProgram(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if r, err := measure(t.Context(), report.Options{}, io.Discard); r != nil || err == nil || !strings.Contains(err.Error(), "make load ARGS=cluster") {
+	if r, err := measure(t.Context(), "-nodes=false", report.Options{}, io.Discard); r != nil || err == nil || !strings.Contains(err.Error(), "make load ARGS=cluster") {
 		t.Errorf("%v, %v", r, err)
 	}
 }
@@ -132,7 +137,7 @@ func TestMeasureNeedsTheProgram(t *testing.T) {
 // TestMeasureStopsTheProgram: after a wrong line, and what the program had printed before counts.
 func TestMeasureStopsTheProgram(t *testing.T) {
 	t.Chdir(t.TempDir())
-	script := "#!/bin/sh\ntest $1 = -quick=true || exit 3\necho '{\"pods\":{\"way\":\"core\",\"clients\":1,\"seconds\":1,\"latencies\":[3,1,2]}}'\necho wrong\nexec sleep 60\n"
+	script := "#!/bin/sh\ntest $1$2 = -quick=true-nodes=true || exit 3\necho '{\"pods\":{\"way\":\"core\",\"clients\":1,\"seconds\":1,\"latencies\":[3,1,2]}}'\necho wrong\nexec sleep 60\n"
 	if err := os.Mkdir("bin", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +145,7 @@ func TestMeasureStopsTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	r, err := measure(t.Context(), report.Options{Quick: true}, io.Discard)
+	r, err := measure(t.Context(), "-nodes=true", report.Options{Quick: true}, io.Discard)
 	if err == nil || r == nil || len(r.Pods) != 1 || r.Pods[0].P99 != 3e-6 || !r.Quick || time.Since(began) > 30*time.Second {
 		t.Errorf("%+v, %v", r, err)
 	}

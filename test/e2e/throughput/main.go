@@ -1,7 +1,7 @@
 // Command throughput measures what usher costs in the path of a real API server. Clients create pods without a webhook, with
-// one that answers usher's patch as a constant, and with usher, in turn; then nodes report their status with and without amplification. It
-// needs Linux, and what `go run ./build` makes. `make load ARGS=cluster` runs it and makes tables and charts of it: it prints
-// a line of JSON for each round.
+// one that answers usher's patch as a constant, and with usher, in turn. Or, with -nodes, nodes report their status with and without
+// amplification. It needs Linux, and what `go run ./build` makes. `make load ARGS=cluster` and `ARGS=nodes` run it and make tables
+// and charts of it: it prints a line of JSON for each round.
 //
 //	main.go      flags
 //	measure.go   the plan, and one round after the other
@@ -41,16 +41,13 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	set := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	set.SetOutput(progress)
 	quick := set.Bool("quick", false, "short: one round with fewer cells, for a look and not for the docs")
+	nodes := set.Bool("nodes", false, "measure nodes, and not pods")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	if set.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q: there are only flags, see -h", set.Arg(0))
 	}
-	how := fullPlan
-	if *quick {
-		how = quickPlan
-	}
 	lines := json.NewEncoder(out)
-	return measure(ctx, how, func(r record) error { return lines.Encode(r) })
+	return measure(ctx, planFor(*nodes, *quick), func(r record) error { return lines.Encode(r) })
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// plan lists what is measured.
+// plan lists what is measured: pods if there are clients, and nodes.
 type plan struct {
 	rounds  int
 	clients []int
@@ -17,11 +17,18 @@ type plan struct {
 	window  time.Duration // a round of nodes
 }
 
-var fullPlan = plan{rounds: 3, clients: []int{1, 10, 100, 500}, nodes: []int{0, 100, 500, 1000, 2000},
-	warm: 500 * time.Millisecond, burst: 3 * time.Second, window: heartbeat}
-
-var quickPlan = plan{rounds: 1, clients: []int{1, 100}, nodes: []int{0, 100, 500},
-	warm: 300 * time.Millisecond, burst: 1500 * time.Millisecond, window: heartbeat / 2}
+// planFor returns the plan of a run.
+func planFor(nodes, quick bool) plan {
+	switch {
+	case nodes && quick:
+		return plan{rounds: 1, nodes: []int{0, 100, 500}, window: heartbeat / 2}
+	case nodes:
+		return plan{rounds: 3, nodes: []int{0, 100, 500, 1000, 2000}, window: heartbeat}
+	case quick:
+		return plan{rounds: 1, clients: []int{1, 32, 500}, warm: 300 * time.Millisecond, burst: 1500 * time.Millisecond}
+	}
+	return plan{rounds: 3, clients: []int{1, 8, 32, 128, 500}, warm: 500 * time.Millisecond, burst: 3 * time.Second}
+}
 
 // limit bounds a whole run.
 const limit = time.Hour
@@ -46,7 +53,7 @@ func measure(ctx context.Context, p plan, emit func(record) error) error {
 	defer stop()
 	starting, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	w, err := start(starting, slices.Max(p.clients))
+	w, err := start(starting, slices.Max(append(p.clients, 0)))
 	if err != nil {
 		return err
 	}
@@ -59,7 +66,7 @@ func measure(ctx context.Context, p plan, emit func(record) error) error {
 		return err
 	}
 	if err := w.measurePods(ctx, p, emit); err != nil {
-		return fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher", "constant"))
+		return fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher", constantCore, constantBoth))
 	}
 	if err := w.measureNodes(ctx, p, emit); err != nil {
 		return fmt.Errorf("%w\n%s", err, w.cluster.LogsOf(5, "usher"))

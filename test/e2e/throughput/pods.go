@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,10 +53,13 @@ func podsPath(way string) string { return "/api/v1/namespaces/" + namespaceOf(wa
 // result holds the outcome of a round.
 type result struct {
 	Seconds   float64         `json:"seconds"`
-	Latencies []time.Duration `json:"latencies"` // of what succeeded
+	Latencies []time.Duration `json:"latencies"`       // of what succeeded
+	Over1     int             `json:"over1,omitempty"` // requests that took more than 1 s, with those that failed
+	Over5     int             `json:"over5,omitempty"` // and more than 5 s
 	Failed    int             `json:"failed,omitempty"`
-	Example   string          `json:"example,omitempty"` // of a failure
-	Used      usage           `json:"used,omitempty"`    // per pod, or per second
+	TimedOut  int             `json:"timedOut,omitempty"` // of those that failed
+	Example   string          `json:"example,omitempty"`  // of a failure
+	Used      usage           `json:"used,omitempty"`     // per pod, or per second
 }
 
 // create lets clients create pods, one after the other each, for some time, and at least so many each.
@@ -96,16 +100,30 @@ func created(ctx context.Context, client *kubetest.Client, path string, pod []by
 
 // add adds a request.
 func (r *result) add(took time.Duration, err error) {
+	r.Over1 += count(took > time.Second)
+	r.Over5 += count(took > 5*time.Second)
 	if err != nil {
 		r.Failed, r.Example = r.Failed+1, err.Error()
+		r.TimedOut += count(timedOut.MatchString(r.Example))
 		return
 	}
 	r.Latencies = append(r.Latencies, took)
 }
 
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// timedOut matches the errors of a request, or of the call of a webhook, that was given up. "timeout=5s" is in the URL of every call.
+var timedOut = regexp.MustCompile(`deadline exceeded|Client\.Timeout|handshake timeout|^504 `)
+
 func (r *result) join(other result) {
 	r.Latencies = append(r.Latencies, other.Latencies...)
-	r.Failed, r.Example = r.Failed+other.Failed, cmp.Or(r.Example, other.Example)
+	r.Over1, r.Over5 = r.Over1+other.Over1, r.Over5+other.Over5
+	r.Failed, r.TimedOut, r.Example = r.Failed+other.Failed, r.TimedOut+other.TimedOut, cmp.Or(r.Example, other.Example)
 }
 
 // podRound is one round of a way with some clients.

@@ -50,8 +50,11 @@ func TestOutput(t *testing.T) {
 		return record{Pods: &podRound{core, 5, all}}
 	}
 	refused, last := pods(2, usage{apiServerCPU: 2, "puts": 9}), pods(1, nil)
-	for range 4 {
-		refused.Pods.add(0, errors.New("refused"))
+	for range 2 {
+		refused.Pods.add(6*time.Second, errors.New(`500 InternalError: failed calling webhook: Post "https://usher/validate-pod?timeout=5s": context deadline exceeded`))
+	}
+	for range 2 {
+		refused.Pods.add(2*time.Second, errors.New("refused"))
 	}
 	last.Pods.Way, last.Pods.Latencies[0] = both, 7*time.Millisecond
 	nodes := nodeRound{Mode: amplified, Nodes: 9, Skipped: 2}

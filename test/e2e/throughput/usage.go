@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,8 @@ import (
 // usage holds what the processes and etcd have used so far, or per pod, or per second.
 type usage map[string]float64
 
-// CPU time in µs. The other numbers are etcd's.
-const apiServerCPU, webhookCPU, etcdCPU, loadCPU = "apiServer", "webhook", "etcd", "load"
+// CPU time in µs, and TCP connections that were accepted on this machine. The other numbers are etcd's.
+const apiServerCPU, webhookCPU, etcdCPU, loadCPU, connections = "apiServer", "webhook", "etcd", "load", "connections"
 
 // etcdMetrics lists the metrics that are read of etcd.
 var etcdMetrics = map[string]string{
@@ -51,6 +52,9 @@ func (m meter) read(ctx context.Context, webhook int) (usage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if u[connections], err = accepted(); err != nil {
+		return nil, err
+	}
 	for name, pid := range map[string]int{apiServerCPU: m.apiServer, etcdCPU: m.etcd, loadCPU: os.Getpid(), webhookCPU: webhook} {
 		if pid == 0 {
 			continue
@@ -60,6 +64,21 @@ func (m meter) read(ctx context.Context, webhook int) (usage, error) {
 		}
 	}
 	return u, nil
+}
+
+var tcpCounters = regexp.MustCompile(`(?m)^Tcp:( \S+){5} (\d+) `)
+
+// accepted returns how many TCP connections this machine has accepted so far: the API server's to the webhook are nearly all.
+func accepted() (float64, error) {
+	text, err := os.ReadFile("/proc/net/snmp")
+	if err != nil {
+		return 0, err
+	}
+	counters := tcpCounters.FindStringSubmatch(string(text))
+	if counters == nil {
+		return 0, fmt.Errorf("/proc/net/snmp has no PassiveOpens of TCP: %s", text)
+	}
+	return strconv.ParseFloat(counters[2], 64)
 }
 
 // parseEtcd takes the numbers from the text of etcd's metrics.
