@@ -27,11 +27,16 @@ type podCell struct {
 	P99       float64 `json:"p99"`
 	Used      usage   `json:"used"` // per pod
 
-	Over1    int    `json:"over1"`            // requests of more than 1 s, in all rounds, with those that failed
-	Over5    int    `json:"over5"`            // of more than 5 s
-	TimedOut int    `json:"timedOut"`         // of those that failed
-	Failed   int    `json:"failed,omitempty"` // requests, in all rounds
-	Example  string `json:"example,omitempty"`
+	Slow    *slow  `json:"slow,omitempty"`   // nil if it was not counted
+	Failed  int    `json:"failed,omitempty"` // requests, in all rounds
+	Example string `json:"example,omitempty"`
+}
+
+// slow counts requests, also those that failed.
+type slow struct {
+	Over1    int `json:"over1"` // of more than 1 s
+	Over5    int `json:"over5"` // of more than 5 s
+	TimedOut int `json:"timedOut"`
 }
 
 func (c podCell) requests() int { return c.Created + c.Failed }
@@ -93,8 +98,7 @@ type round struct {
 	Failed    int
 	Example   string // of a failure
 	Used      usage
-
-	Over1, Over5, TimedOut int // requests
+	slow
 }
 
 type podRound struct {
@@ -142,10 +146,10 @@ func groups[R any, K comparable](all []R, key func(R) K) (lists [][]R) {
 
 // podsOf sums up the rounds of a way with some clients.
 func podsOf(rounds []podRound) podCell {
-	c := podCell{Way: rounds[0].Way, Clients: rounds[0].Clients}
+	c := podCell{Way: rounds[0].Way, Clients: rounds[0].Clients, Slow: &slow{}}
 	for _, r := range rounds {
 		c.Created, c.Failed, c.Example = c.Created+len(r.Latencies), c.Failed+r.Failed, cmp.Or(r.Example, c.Example)
-		c.Over1, c.Over5, c.TimedOut = c.Over1+r.Over1, c.Over5+r.Over5, c.TimedOut+r.TimedOut
+		*c.Slow = slow{c.Slow.Over1 + r.Over1, c.Slow.Over5 + r.Over5, c.Slow.TimedOut + r.TimedOut}
 	}
 	latencies := func(r podRound) []time.Duration { return r.Latencies }
 	c.P50, c.P99 = millis(rounds, 50, latencies), millis(rounds, 99, latencies)
@@ -173,8 +177,8 @@ func (c podCell) String() string {
 	text := fmt.Sprintf("%4d clients  %-21s %6s pods/s  p50 %6s ms  p99 %6s ms  CPU per pod %s µs: API server %s, webhook %s, etcd %s, clients %s",
 		c.Clients, wayTitles[c.Way], report.Number(c.PerSecond), report.Number(c.P50), report.Number(c.P99), report.Number(c.Used.cpu()),
 		report.Number(c.Used.APIServer), report.Number(c.Used.Webhook), report.Number(c.Used.Etcd), report.Number(c.Used.Load))
-	if c.Over1 > 0 {
-		text += fmt.Sprintf("\n     of %d requests, %d took more than 1 s, %d more than 5 s, %d timed out", c.requests(), c.Over1, c.Over5, c.TimedOut)
+	if c.Slow.Over1 > 0 {
+		text += fmt.Sprintf("\n     of %d requests, %d took more than 1 s, %d more than 5 s, %d timed out", c.requests(), c.Slow.Over1, c.Slow.Over5, c.Slow.TimedOut)
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("\n     %d failed, such as: %s", c.Failed, c.Example)

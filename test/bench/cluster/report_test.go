@@ -97,8 +97,8 @@ func TestReadsRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Report{Head: report.Head{Commit: "abc", Kubernetes: "v1", Rounds: 3}, PodBytes: 10, NodeBytes: 20,
-		Pods: []podCell{{Way: core, Clients: 5, Created: 6, PerSecond: 2, P50: 1, P99: 2, Used: usage{APIServer: 2, Puts: 2}, Over1: 4, Over5: 2, TimedOut: 2, Failed: 4, Example: "refused"},
-			{Way: both, Clients: 5, Created: 1, PerSecond: 1, P50: 7, P99: 7}},
+		Pods: []podCell{{Way: core, Clients: 5, Created: 6, PerSecond: 2, P50: 1, P99: 2, Used: usage{APIServer: 2, Puts: 2}, Slow: &slow{4, 2, 2}, Failed: 4, Example: "refused"},
+			{Way: both, Clients: 5, Created: 1, PerSecond: 1, P50: 7, P99: 7, Slow: &slow{}}},
 		Nodes: []nodeCell{{Mode: amplified, Nodes: 9, Statuses: 3, Leases: 4, P50: 1, P99: 1, Used: usage{Webhook: 1.5, Growth: -8}, Failed: 1, Skipped: 2, Example: "lease of node amplified-0: late"}}}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got\n%+v, want\n%+v", r, want)
@@ -110,6 +110,14 @@ func TestReadsRounds(t *testing.T) {
 	}
 	if lines := strings.Count(rounds, "\n"); lines != 6 {
 		t.Errorf("%d lines", lines)
+	}
+}
+
+// TestNotMeasuredIsNotMet: without the constant webhook, nobody knows.
+func TestNotMeasuredIsNotMet(t *testing.T) {
+	r := &Report{Pods: []podCell{{Way: core, Clients: 1, Created: 1, P50: 1}}}
+	if text := podSection(r); !strings.Contains(text, "usher, core: the constant webhook was not measured") || !strings.Contains(text, "| 0.00 |  | 0 | 1 | | |  | 0 | 0 | 0 |  | 0 |") {
+		t.Error(text)
 	}
 }
 

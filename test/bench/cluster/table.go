@@ -72,20 +72,43 @@ func podTable(r *Report) string {
 		"|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Pods {
 		u := c.Used
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %s | %s | %s | %s | %s |\n", c.Clients, wayTitles[c.Way], report.Number(c.PerSecond),
-			report.Number(c.P50), report.Times(c.P50, r.pods(none, c.Clients).P50), r.overConstant(c), report.Number(c.P99), c.requests(), c.Over1, c.Over5, c.TimedOut,
-			report.Number(u.APIServer/1000), report.Number(u.Webhook/1000), report.Number(u.Etcd/1000), report.Number(u.Connections), report.Number(u.Puts))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", c.Clients, wayTitles[c.Way], report.Number(c.PerSecond),
+			report.Number(c.P50), report.Times(c.P50, r.pods(none, c.Clients).P50), r.overConstant(c), report.Number(c.P99), c.requests(), c.Slow,
+			report.Number(u.APIServer/1000), report.Number(u.Webhook/1000), report.Number(u.Etcd/1000), ifAny(u.Connections), report.Number(u.Puts))
 	}
 	return b.String()
 }
 
-// overConstant returns the median as a multiple of the constant webhook's, or "" for a way that is not usher.
+// ifAny returns a number that is never 0 if it was measured.
+func ifAny(value float64) string {
+	if value == 0 {
+		return ""
+	}
+	return report.Number(value)
+}
+
+// String returns three columns.
+func (s *slow) String() string {
+	if s == nil {
+		return "| | "
+	}
+	return fmt.Sprintf("%d | %d | %d", s.Over1, s.Over5, s.TimedOut)
+}
+
+// besideConstant returns the median as a multiple of the constant webhook's. It is not ok if the way is not usher, or the constant
+// webhook was not measured.
+func (r *Report) besideConstant(c podCell) (ratio float64, ok bool) {
+	beside := r.pods(constantOf[c.Way], c.Clients)
+	return report.Ratio(c.P50, beside.P50), beside.Created > 0
+}
+
+// overConstant returns it in words.
 func (r *Report) overConstant(c podCell) string {
-	beside, ok := constantOf[c.Way]
+	ratio, ok := r.besideConstant(c)
 	if !ok {
 		return ""
 	}
-	return report.Times(c.P50, r.pods(beside, c.Clients).P50)
+	return fmt.Sprintf("%.2f", ratio)
 }
 
 // aim is what usher's median may be as a multiple of the constant webhook's.
@@ -99,7 +122,7 @@ func podReasons(r *Report) string {
 	}
 	for _, c := range r.Pods {
 		if c.Failed > 0 {
-			fmt.Fprintf(&b, "- %s, %d clients: %d of %d requests failed, %d of them timed out.\n", wayTitles[c.Way], c.Clients, c.Failed, c.requests(), c.TimedOut)
+			fmt.Fprintf(&b, "- %s, %d clients: %d of %d requests failed.\n", wayTitles[c.Way], c.Clients, c.Failed, c.requests())
 		}
 	}
 	return b.String()
@@ -110,17 +133,20 @@ func writeAim(b *strings.Builder, r *Report, way string) {
 	var met, missed []string
 	var most podCell
 	for _, c := range r.Pods {
-		if c.Way != way {
+		ratio, ok := r.besideConstant(c)
+		if c.Way != way || !ok {
 			continue
 		}
-		of := fmt.Sprintf("%s with %d", r.overConstant(c), c.Clients)
-		if most = c; report.Ratio(c.P50, r.pods(constantOf[way], c.Clients).P50) <= aim {
+		most = c
+		of := fmt.Sprintf("%.2f with %d", ratio, c.Clients)
+		if report.Rounded(ratio, 3) <= aim {
 			met = append(met, of)
 		} else {
 			missed = append(missed, of)
 		}
 	}
 	if most.Created == 0 {
+		fmt.Fprintf(b, "- %s: the constant webhook was not measured.\n", wayTitles[way])
 		return
 	}
 	fmt.Fprintf(b, "- %s: median × the constant webhook that returns the same patch, by clients, aim %.2f. Met: %s. Missed: %s. With %d clients the webhook uses %.0f %% of "+

@@ -177,9 +177,15 @@ func (w *world) measureBurst(ctx context.Context, of way, clients []*kubetest.Cl
 	return r, nil
 }
 
-// clear removes the pods of a way, and etcd's history.
+// clear removes the pods of a way, and etcd's history. A slow machine needs more than the minute that the API server gives a request.
 func (w *world) clear(ctx context.Context, way string) error {
-	if _, err := w.admin.Delete(ctx, podsPath(way)); err != nil {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	err := kubetest.Eventually(limited, func(ctx context.Context) error {
+		_, err := w.admin.Delete(ctx, podsPath(way))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return forget(ctx, w.cluster.EtcdURL())
