@@ -116,13 +116,12 @@ func (s Step) files() map[string]string {
 	}
 	if s.Section {
 		files["section.yaml"] = filepath.Join("samples", "policies", s.Name+".yaml")
-		files["case.yaml"] = filepath.Join("samples", "tests", s.Name, "case.yaml")
 	}
 	return files
 }
 
-// Write writes the files of the step and its line in the list and, with a section, the section into the documented policy and the one
-// with which all steps run together. It returns the names of the files.
+// Write writes the files of the step and its line in the list and, with a section, the section into the documented policy. It returns the
+// names of the files.
 func (s Step) Write(root string) (written []string, err error) {
 	texts := map[string][]byte{}
 	for name, file := range s.files() {
@@ -134,7 +133,7 @@ func (s Step) Write(root string) (written []string, err error) {
 		return nil, err
 	}
 	if s.Section {
-		if err := s.intoPolicies(root, texts); err != nil {
+		if err := s.document(root, texts); err != nil {
 			return nil, err
 		}
 	}
@@ -149,20 +148,13 @@ func (s Step) Write(root string) (written []string, err error) {
 	return written, nil
 }
 
-// The policies that have the section of every step.
-var (
-	documented = filepath.Join("samples", "policy.yaml")
-	together   = filepath.Join("test", "testdata", "policies", "together.yaml")
-)
+// documented is the policy that has the section of every step.
+var documented = filepath.Join("samples", "policy.yaml")
 
-// intoPolicies adds the section to the policies that have that of every step. In the documented one the sections of steps come before
-// modes and overrides, which are about all steps.
-func (s Step) intoPolicies(root string, texts map[string][]byte) error {
+// document adds the section to the documented policy, where the sections of steps come before modes and overrides, which are about all
+// steps.
+func (s Step) document(root string, texts map[string][]byte) error {
 	policy, err := os.ReadFile(filepath.Join(root, documented))
-	if err != nil {
-		return err
-	}
-	all, err := os.ReadFile(filepath.Join(root, together))
 	if err != nil {
 		return err
 	}
@@ -173,8 +165,6 @@ func (s Step) intoPolicies(root string, texts map[string][]byte) error {
 	}
 	texts[documented] = slices.Concat(bytes.TrimRight(policy[:end], "\n"), []byte("\n\n"), section, []byte("\n"), policy[end:])
 	texts[documented] = append(bytes.TrimRight(texts[documented], "\n"), '\n')
-	_, bare, _ := bytes.Cut(section, []byte("\n")) // without its comment
-	texts[together] = slices.Concat(all, bare)
 	texts[sample] = slices.Concat([]byte(schemaLine), section)
 	return nil
 }

@@ -1,9 +1,12 @@
 package harness
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -55,6 +58,29 @@ func ParsePolicy(t testing.TB, suites suite.List, text []byte) *config.Policy {
 		t.Fatal(problems)
 	}
 	return policy
+}
+
+// Together returns the policy under which every step for pods is at work: together.yaml, with the documented section of each step whose
+// section it lacks.
+func Together(t testing.TB, suites suite.List) *config.Policy {
+	t.Helper()
+	text := []byte(ReadFile(t, "test/testdata/policies/together.yaml"))
+	all, documented := map[string]any{}, map[string]any{}
+	if err := errors.Join(yaml.Unmarshal(text, &all), yaml.Unmarshal([]byte(ReadFile(t, "samples/policy.yaml")), &documented)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range suites.Table(ParsePolicy(t, suites, text), DemoGates(t, suites)) {
+		for _, s := range r.Chain.Steps() {
+			if name := s.SectionName(); s.Idle && strings.HasSuffix(r.Path, "-pods") && all[name] == nil && documented[name] != nil {
+				all[name] = documented[name]
+			}
+		}
+	}
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ParsePolicy(t, suites, text)
 }
 
 // Instances holds the instances of samples: each sample is reviewed under the policy of its step, or under the default

@@ -131,7 +131,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 // between the pod's.
 func TestUnknownFieldsSurviveEverything(t *testing.T) {
 	suites := program()
-	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
+	policy := harness.Together(t, suites)
 	config.SectionOf[*placement.NodeSelector](policy).Tolerations = nil // by which a toleration that another one covers is removed, with its fields
 	mux := harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy).Routes())
 	body := harness.ReadSample(t, "mutate-pods/lifespan-three")

@@ -20,7 +20,7 @@ import (
 // often it reinvokes. What usher has changed once, its own checks accept.
 func TestEverythingTogether(t *testing.T) {
 	suites := program()
-	policy := harness.ParsePolicy(t, suites, []byte(harness.ReadFile(t, "test/testdata/policies/together.yaml")))
+	policy := harness.Together(t, suites)
 	instance := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy)
 	mux := harness.DefaultServer().Serve(instance.Routes())
 	wantAllAwake(t, instance.Routes())
@@ -63,7 +63,7 @@ func wantAllAwake(t *testing.T, routes []admit.Route) {
 	for _, r := range routes {
 		for _, s := range r.Chain.Steps() {
 			if s.Idle && strings.HasSuffix(r.Path, "-pods") {
-				t.Errorf("%s: step %s is idle: test/testdata/policies/together.yaml lacks its section", r.Path, s.Name)
+				t.Errorf("%s: step %s is idle: neither test/testdata/policies/together.yaml nor samples/policy.yaml puts it to work", r.Path, s.Name)
 			}
 		}
 	}
