@@ -85,6 +85,14 @@ func TestExtendedResourceSpec(t *testing.T) {
 	if text, _ := json.Marshal(ExtendedResourceSpec{}); string(text) != "{}" {
 		t.Errorf("%s", text)
 	}
+	odd := ResourceList{"<a>": resource.MustParse("0"), "\xff": resource.MustParse("-1.5"), "": resource.MustParse("100e3")}
+	for _, spec := range []ExtendedResourceSpec{spec, {}, {map[string]ExtendedResourceContainer{}},
+		{map[string]ExtendedResourceContainer{"": {}, "\"é\u2028": {Limits: odd, Requests: ResourceList{}}, "z": {Requests: odd}}}} {
+		want, err := json.Marshal(spec)
+		if got := spec.Text(); got != string(want) || err != nil {
+			t.Errorf("%s, want %s, %v", got, want, err)
+		}
+	}
 }
 
 func TestResourceList(t *testing.T) {
@@ -158,6 +166,9 @@ func FuzzParseJSONText(f *testing.F) {
 			t.Fatalf("accepted %q", text)
 		}
 		written, err := json.Marshal(spec)
+		if string(written) != spec.Text() {
+			t.Fatalf("%q is written as %q, want %q", text, spec.Text(), written)
+		}
 		again, readErr := ParseJSONText[ExtendedResourceSpec](string(written))
 		if err := errors.Join(err, readErr); err != nil {
 			t.Fatalf("%q was written as %q: %v", text, written, err)

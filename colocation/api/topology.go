@@ -96,14 +96,3 @@ type ReservationAffinity struct {
 type ReservationAffinitySelector struct {
 	ReservationSelectorTerms []corev1.NodeSelectorTerm `json:"reservationSelectorTerms,omitempty"`
 }
-
-// ExtendedResourceSpec is the JSON of AnnotationExtendedResourceSpec: the batch resources of a pod, by container.
-type ExtendedResourceSpec struct {
-	Containers map[string]ExtendedResourceContainer `json:"containers,omitempty"`
-}
-
-// ExtendedResourceContainer is the part of an ExtendedResourceSpec for one container.
-type ExtendedResourceContainer struct {
-	Limits   ResourceList `json:"limits,omitempty"`
-	Requests ResourceList `json:"requests,omitempty"`
-}

@@ -2,7 +2,6 @@ package mutators
 
 import (
 	"context"
-	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,11 +37,8 @@ func extendedResourceSpec() admit.Mutator[admit.Pod] {
 				pod.RemoveAnnotation(api.AnnotationExtendedResourceSpec)
 				return nil
 			}
-			encoded, err := json.Marshal(want)
-			if err == nil {
-				pod.SetAnnotation(api.AnnotationExtendedResourceSpec, string(encoded))
-			}
-			return err
+			pod.SetAnnotation(api.AnnotationExtendedResourceSpec, want.Text())
+			return nil
 		},
 	}
 }
