@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/sirupsen/logrus"
@@ -11,6 +14,38 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/test/harness"
 )
+
+// TestProcessLog: a process that ends while it is busy has written a line for each review that it has answered, and then
+// that it has stopped.
+func TestProcessLog(t *testing.T) {
+	p := launched(t, launch{})
+	body := harness.ReadSample(t, podSample)
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for got, err := p.send("/mutate-pods", body, nil); err == nil && got.code == 200; got, err = p.send("/mutate-pods", body, nil) {
+				answered.Add(1)
+			}
+		})
+	}
+	eventually(t, "it is busy", func() bool { return answered.Load() > 100 })
+	p.signal(t, syscall.SIGTERM)
+	p.wantExit(t)
+	all.Wait()
+	count, last := map[string]int64{}, ""
+	for text := range strings.Lines(p.log.String()) {
+		var line struct{ Msg string }
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		last = line.Msg
+		count[last]++
+	}
+	if count["review"] < answered.Load() || last != "stopped" {
+		t.Errorf("%d answered, %v, and at the end %q", answered.Load(), count, last)
+	}
+}
 
 // TestLogHoldsNoValues: whatever the verdict on a sample, its log line does not contain an annotation, an environment
 // variable, or data of a ConfigMap or Secret.
