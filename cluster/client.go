@@ -165,8 +165,7 @@ func (f *watchDecoder) Decode() (watch.EventType, runtime.Object, error) {
 	case watch.Bookmark: // an object of the kind with only this metadata
 		var head metav1.PartialObjectMetadata
 		err := kjson.UnmarshalCaseSensitivePreserveInts(f.object, &head)
-		mark := metav1.ObjectMeta{ResourceVersion: head.ResourceVersion, Annotations: head.Annotations}
-		return event, &item{ObjectMeta: mark}, err
+		return event, &item{version: head.ResourceVersion, annotations: head.Annotations}, err
 	case watch.Error:
 		status := &metav1.Status{}
 		err := kjson.UnmarshalCaseSensitivePreserveInts(f.object, status)

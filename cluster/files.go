@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/poll"
@@ -140,15 +139,15 @@ func (c *Cluster) useAll(read *loaded, version string) {
 	}
 	c.change(func(s *state) bool {
 		for _, k := range wanted {
-			s.replace(k, read.items[k])
+			s.replace(k, slices.Values(read.items[k]))
 		}
 		return true
 	}, wanted...)
 	for _, k := range wanted {
 		for _, i := range read.items[k] {
-			i.ResourceVersion = version
+			i.version = version
 		}
-		c.follow(k, func(f Follower) { f.Replace(c.allSeen(k, read.items[k]), version) })
+		c.follow(k, func(f Follower) { f.Replace(c.allSeen(k, slices.Values(read.items[k])), version) })
 	}
 }
 
@@ -199,7 +198,7 @@ func (l *loaded) give(objects []manifest.Object) {
 	l.given, l.seen, l.problems = map[string]bool{}, map[string]string{}, nil
 	for k, items := range l.items {
 		for _, i := range items {
-			l.given[l.rows[k].name+" "+i.key()] = true
+			l.given[l.rows[k].name+" "+i.key] = true
 		}
 	}
 }
@@ -214,17 +213,17 @@ func (l *loaded) addTo(k int, m manifest.Object) error {
 		return err
 	}
 	if i.err != nil {
-		return fmt.Errorf("%s: %w", i.key(), i.err)
+		return fmt.Errorf("%s: %w", i.key, i.err)
 	}
-	if r.only.Name != "" && r.only != (types.NamespacedName{Namespace: i.Namespace, Name: i.Name}) {
+	if r.only.Name != "" && keyOf(r.only.Namespace, r.only.Name) != i.key {
 		return nil
 	}
-	id := r.name + " " + i.key()
+	id := r.name + " " + i.key
 	if l.given[id] {
 		return nil
 	}
 	if before, twice := l.seen[id]; twice {
-		return fmt.Errorf("%s is in %s too", i.key(), before)
+		return fmt.Errorf("%s is in %s too", i.key, before)
 	}
 	l.seen[id] = m.Place.String()
 	l.items[k] = append(l.items[k], i)

@@ -38,13 +38,13 @@ func (c *Cluster) follow(k int, notify func(Follower)) {
 
 // seen returns an object in the form for followers.
 func (c *Cluster) seen(k int, i *item) Object {
-	kept, _ := c.latest().collected[k].objects.Get(i.key())
-	return Object{Key: i.key(), Version: i.ResourceVersion, Kept: kept, Annotations: i.annotations}
+	kept, _ := c.latest().collected[k].objects.Get(i.key)
+	return Object{Key: i.key, Version: i.version, Kept: kept, Annotations: i.annotations}
 }
 
-func (c *Cluster) allSeen(k int, items []*item) iter.Seq[Object] {
+func (c *Cluster) allSeen(k int, items iter.Seq[*item]) iter.Seq[Object] {
 	return func(yield func(Object) bool) {
-		for _, i := range items {
+		for i := range items {
 			if !yield(c.seen(k, i)) {
 				return
 			}

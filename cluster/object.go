@@ -2,31 +2,45 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
 
 // item is an object as received from its source: the metadata that the reflector needs, and what is kept. It is dropped
-// as soon as the kept part is in a table.
+// as soon as the kept part is in a table, and small because a list has as many as there are objects.
 type item struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
+	key         string // the name, preceded by the namespace and a slash if there is one
+	version     string // the resourceVersion
 	kept        any
 	err         error             // why the object could not be decoded
 	annotations map[string]string // see Object
 }
 
+// GetObjectKind returns no kind, which no reader of items asks for.
+func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// GetObjectMeta returns the metadata that the reflector reads.
+func (i *item) GetObjectMeta() metav1.Object {
+	namespace, name, namespaced := strings.Cut(i.key, "/")
+	if !namespaced {
+		namespace, name = "", i.key
+	}
+	return &metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: i.version, Annotations: i.annotations}
+}
+
 // DeepCopyObject returns the item itself, because items are not modified by their readers.
 func (i *item) DeepCopyObject() runtime.Object { return i }
 
-// key returns the name, preceded by the namespace and a slash if there is one.
-func (i *item) key() string {
-	if i.Namespace == "" {
-		return i.Name
+// keyOf returns a name, preceded by the namespace and a slash if there is one.
+func keyOf(namespace, name string) string {
+	if namespace == "" {
+		return name
 	}
-	return i.Namespace + "/" + i.Name
+	return namespace + "/" + name
 }
 
 // Unread is the type of JSON that is skipped, for large fields that Keep drops. Decoding it never fails.
@@ -54,9 +68,7 @@ func (r *row) itemOf(object metav1.Object) (*item, error) {
 		return nil, errors.New("metadata.name is missing")
 	}
 	r.place(object)
-	i := &item{ObjectMeta: metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: object.GetNamespace(), ResourceVersion: object.GetResourceVersion(),
-	}}
+	i := &item{key: keyOf(object.GetNamespace(), object.GetName()), version: object.GetResourceVersion()}
 	for _, key := range r.followAnnotations {
 		if text, found := object.GetAnnotations()[key]; found {
 			if i.annotations == nil {

@@ -163,10 +163,10 @@ func (c *Cluster) received(k int, raw []byte, err error) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	found := Object{Key: i.key(), Version: i.ResourceVersion, Kept: i.kept, Annotations: i.annotations}
+	found := Object{Key: i.key, Version: i.version, Kept: i.kept, Annotations: i.annotations}
 	if i.err != nil {
 		known := false
-		if found.Kept, known = c.latest().collected[k].objects.Get(i.key()); !known {
+		if found.Kept, known = c.latest().collected[k].objects.Get(i.key); !known {
 			return Object{}, i.err
 		}
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -87,15 +88,15 @@ func (s *state) put(k int, i *item) (changed bool) {
 		if c.bad == nil {
 			c.bad = map[string]error{}
 		}
-		c.bad[i.key()] = i.err
+		c.bad[i.key] = i.err
 		return true
 	}
-	changed = c.clearBad(i.key())
-	if before, known := c.objects.Get(i.key()); known && sameKept(before, i.kept) {
+	changed = c.clearBad(i.key)
+	if before, known := c.objects.Get(i.key); known && sameKept(before, i.kept) {
 		return changed // most changes of a pod concern parts that are not kept
 	}
 	edit := c.objects.Edit()
-	edit.Set(i.key(), i.kept)
+	edit.Set(i.key, i.kept)
 	c.objects = edit.Done()
 	return true
 }
@@ -126,24 +127,24 @@ func (s *state) remove(k int, key string) (changed bool) {
 
 // replace stores all objects of a collection, which is synced from then on. If the objects are unchanged, the table
 // stays the same, so that nothing is compiled again.
-func (s *state) replace(k int, items []*item) {
+func (s *state) replace(k int, items iter.Seq[*item]) {
 	c := &s.collected[k]
-	objects, bad, changed := make(map[string]any, len(items)), map[string]error{}, false
-	for _, i := range items {
-		before, known := c.objects.Get(i.key())
+	objects, bad, changed := cow.Map[any]{}.Edit(), map[string]error{}, false
+	for i := range items {
+		before, known := c.objects.Get(i.key)
 		if i.err != nil {
-			bad[i.key()] = i.err
+			bad[i.key] = i.err
 		}
 		switch {
 		case known && (i.err != nil || sameKept(before, i.kept)):
-			objects[i.key()] = before
+			objects.Set(i.key, before)
 		case i.err == nil:
-			objects[i.key()] = i.kept
+			objects.Set(i.key, i.kept)
 			changed = true
 		}
 	}
-	if changed || len(objects) != c.objects.Len() {
-		c.objects = cow.Of(objects)
+	if changed || objects.Len() != c.objects.Len() {
+		c.objects = objects.Done()
 	}
 	c.bad, c.synced = bad, true
 }

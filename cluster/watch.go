@@ -112,7 +112,7 @@ func (s *store) Delete(object any) error {
 	if i.err == nil {
 		gone.Kept = i.kept // the last state, which may be newer than the stored one
 	}
-	s.c.change(func(next *state) bool { return next.remove(s.k, i.key()) }, s.k)
+	s.c.change(func(next *state) bool { return next.remove(s.k, i.key) }, s.k)
 	s.c.follow(s.k, func(f Follower) { f.Remove(gone) })
 	return nil
 }
@@ -120,9 +120,12 @@ func (s *store) Delete(object any) error {
 // Replace replaces all objects of the collection.
 func (s *store) Replace(objects []any, version string) error {
 	s.alive()
-	items := make([]*item, len(objects))
-	for i, object := range objects {
-		items[i] = object.(*item)
+	items := func(yield func(*item) bool) {
+		for _, object := range objects {
+			if !yield(object.(*item)) {
+				return
+			}
+		}
 	}
 	first := !s.c.latest().collected[s.k].synced
 	s.c.change(func(next *state) bool {
@@ -131,7 +134,7 @@ func (s *store) Replace(objects []any, version string) error {
 	}, s.k)
 	s.c.follow(s.k, func(f Follower) { f.Replace(s.c.allSeen(s.k, items), version) })
 	if first {
-		s.c.log.WithField("kind", s.c.rows[s.k].name).WithField("objects", len(items)).Info("cluster state synced")
+		s.c.log.WithField("kind", s.c.rows[s.k].name).WithField("objects", len(objects)).Info("cluster state synced")
 	}
 	return nil
 }

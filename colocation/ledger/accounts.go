@@ -83,7 +83,7 @@ func (a *accounts) Replace(all []Seen, version string) {
 	defer a.mu.Unlock()
 	before := a.pods
 	a.clear()
-	a.listed = true
+	a.pods, a.listed = make(map[string]*account, len(all)), true
 	for _, seen := range all {
 		if pod, ok := seen.Object.(*quota.Pod); ok {
 			a.insert(seen.Key, a.newAccount(pod, seen.Version, before[seen.Key]))

@@ -33,15 +33,6 @@ func place(key string) (i, j int) {
 	return int(hash % width), int(hash / width % width)
 }
 
-// Of makes a Map from a map, which it does not retain.
-func Of[V any](all map[string]V) Map[V] {
-	e := Map[V]{}.Edit()
-	for key, value := range all {
-		e.Set(key, value)
-	}
-	return e.Done()
-}
-
 // Len returns the number of entries.
 func (m Map[V]) Len() int { return m.size }
 

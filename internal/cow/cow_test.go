@@ -43,7 +43,11 @@ func TestMap(t *testing.T) {
 		}
 		wantChanges(t, now, before, changed)
 		if step%500 == 0 {
-			now = Of(want)
+			all := Map[int]{}.Edit()
+			for key, value := range want {
+				all.Set(key, value)
+			}
+			now = all.Done()
 			wantChanges(t, now, before, nil)
 		}
 	}
