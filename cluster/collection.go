@@ -72,7 +72,7 @@ func (r *row) decode(raw []byte) (*item, error) { return r.keep(r, raw) }
 
 func (c *Collection[T]) row() row {
 	return row{name: c.Name, kind: c.Kind, resource: c.Resource, namespaced: c.Namespaced, crd: c.CRD, metaOnly: c.MetaOnly,
-		only: c.Only, followAnnotations: c.FollowAnnotations, keep: c.Keep.decode}
+		only: c.Only, followAnnotations: c.FollowAnnotations, keep: c.Keep.begin()}
 }
 
 func (c *Compiled[T, C]) row() row {
@@ -92,7 +92,8 @@ func (c *Compiled[T, C]) row() row {
 
 // Decoder decodes an object of a collection and returns the T to keep.
 type Decoder[T any] struct {
-	decode func(r *row, raw []byte) (*item, error)
+	decode   func(r *row, raw []byte) (*item, error)
+	shortcut func() Shortcut[T] // nil for none
 }
 
 // Keep makes a Decoder from a function that returns the T to keep of a decoded O. Everything else is dropped, in
@@ -102,7 +103,7 @@ func Keep[O, T any, P interface {
 	*O
 	metav1.Object
 }](keep func(P) T) Decoder[T] {
-	return Decoder[T]{func(r *row, raw []byte) (*item, error) {
+	return Decoder[T]{decode: func(r *row, raw []byte) (*item, error) {
 		object := P(new(O))
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, object); err != nil {
 			return r.unreadable(raw, err)

@@ -83,6 +83,15 @@ func (r Raw) Key() string {
 	return r.tape.keyOf(&r.tape.entries[r.at])
 }
 
+// AppendKey appends the JSON of the key of a member of an object, without quotes; nothing for other values.
+func (r Raw) AppendKey(to []byte) []byte {
+	if r.tape == nil {
+		return to
+	}
+	e := &r.tape.entries[r.at]
+	return append(to, r.tape.raw[e.keyStart:e.keyEnd]...)
+}
+
 // IsKey reports whether this is a member of an object with the given key.
 func (r Raw) IsKey(key string) bool {
 	return r.tape != nil && r.tape.entries[r.at].keyEnd > 0 && r.tape.isKey(&r.tape.entries[r.at], key)

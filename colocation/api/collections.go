@@ -4,7 +4,7 @@ package api
 // admit.CollectionNamespaces. The names of CRDs are next to their types. Logs and metrics print these names.
 const (
 	CollectionPriorityClasses = "priorityclasses"
-	CollectionPods            = "pods" // labels and annotations of pods
+	CollectionPods            = "pods" // keys of labels and annotations of pods
 	CollectionNodes           = "nodes"
 	CollectionLabelRules      = "enhancedrules" // the ConfigMap of the enhanced pod validator
 	CollectionSLOConfig       = "sloconfig"     // the ConfigMap of the SLO configuration

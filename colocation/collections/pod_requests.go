@@ -15,7 +15,7 @@ import (
 // PodRequests holds what quotas need of all pods: requests, node, quota label, and whether they have ended.
 var PodRequests = &cluster.Collection[*quota.Pod]{
 	Name: api.CollectionPodRequests, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true,
-	Keep: cluster.Keep(keepPod),
+	Keep: cluster.Keep(keepPod).Or(func() cluster.Shortcut[*quota.Pod] { return newPodShapes().read }),
 }
 
 // countedPod is a Pod that decodes only what quota.PodOf reads. Requests are sufficient: the API server defaults

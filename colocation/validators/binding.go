@@ -15,9 +15,9 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// PodMeta returns the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
+// PodKeys returns the keys of the labels and annotations of a stored pod. known is false if there is no such pod. The error wraps
 // admit.ErrNotReady if the pod may just not have been observed yet; the step then fails instead of guessing.
-type PodMeta func(namespace, name string) (labels, annotations map[string]string, known bool, err error)
+type PodKeys func(namespace, name string) (labels, annotations []string, known bool, err error)
 
 // The decisions on a binding, in the reference's words. The one by the pod's labels is made last, because it needs a
 // lookup.
@@ -33,7 +33,7 @@ const (
 // binding lets only the users of the policy bind pods to nodes: any other binding bypasses the scheduler with its
 // quotas, reservations and placement. A label or an annotation of the pod lets every user bind it; the audit log
 // records the decision.
-func binding(policy *sections.Binding, pods PodMeta) admit.Validator[views.Binding] {
+func binding(policy *sections.Binding, pods PodKeys) admit.Validator[views.Binding] {
 	users := usersOf(policy)
 	return admit.Validator[views.Binding]{
 		Name:    "binding",
@@ -95,7 +95,7 @@ func decideByRequest(policy *sections.Binding, users binders, req *admit.Request
 }
 
 // decideByPod decides by the pod's labels and annotations. An unknown pod has none.
-func decideByPod(policy *sections.Binding, pods PodMeta, namespace, name string) (decision string, known bool, err error) {
+func decideByPod(policy *sections.Binding, pods PodKeys, namespace, name string) (decision string, known bool, err error) {
 	if len(policy.Bypassing()) == 0 && len(policy.BypassAnnotations) == 0 {
 		return deniedBinding, true, nil
 	}
@@ -111,8 +111,8 @@ func decideByPod(policy *sections.Binding, pods PodMeta, namespace, name string)
 	return deniedBinding, known, nil
 }
 
-func hasAny(present map[string]string, keys []string) bool {
-	return slices.ContainsFunc(keys, func(key string) bool { _, ok := present[key]; return ok })
+func hasAny(present, keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(present, key) })
 }
 
 // boundPod returns the name of the pod. The API server takes it from the URL of pods/binding, and from the object of

@@ -12,15 +12,15 @@ import (
 )
 
 // noPods is a cluster in which any query about a pod is a mistake.
-func noPods(t *testing.T) PodMeta {
-	return func(namespace, name string) (map[string]string, map[string]string, bool, error) {
+func noPods(t *testing.T) PodKeys {
+	return func(namespace, name string) ([]string, []string, bool, error) {
 		t.Errorf("pod %s/%s was asked for", namespace, name)
 		return nil, nil, false, nil
 	}
 }
 
-func onePod(labels, annotations map[string]string) PodMeta {
-	return func(namespace, name string) (map[string]string, map[string]string, bool, error) {
+func onePod(labels, annotations []string) PodKeys {
+	return func(namespace, name string) ([]string, []string, bool, error) {
 		if namespace == "default" && name == "web-1" {
 			return labels, annotations, true, nil
 		}
@@ -42,18 +42,12 @@ const koordScheduler = "system:serviceaccount:koordinator-system:koord-scheduler
 func TestBinding(t *testing.T) {
 	all := []string{"*"}
 	users := []string{"other", koordScheduler}
-	has := func(keys ...string) map[string]string {
-		m := map[string]string{}
-		for _, key := range keys {
-			m[key] = "anything"
-		}
-		return m
-	}
+	has := func(keys ...string) []string { return keys }
 	bare := onePod(nil, nil)
 	cases := []struct {
 		name            string
 		policy          *sections.Binding
-		pods            PodMeta
+		pods            PodKeys
 		user, namespace string
 		decision        string
 	}{
@@ -76,7 +70,7 @@ func TestBinding(t *testing.T) {
 		{"the default bypass label", &sections.Binding{Users: users, Namespaces: all},
 			onePod(has("koordinator.sh/binding-admission-bypass"), nil), "mallory", "default", "bypass_label"},
 		{"an empty bypass label", &sections.Binding{Users: users, Namespaces: all},
-			onePod(map[string]string{"koordinator.sh/binding-admission-bypass": ""}, nil), "mallory", "default", "bypass_label"},
+			onePod([]string{"koordinator.sh/binding-admission-bypass"}, nil), "mallory", "default", "bypass_label"},
 		{"one of several labels", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a", "b"}}, onePod(has("b"), nil), "mallory", "default", "bypass_label"},
 		{"the default is replaced", &sections.Binding{Users: users, Namespaces: all, BypassLabels: []string{"a"}},
 			onePod(has("koordinator.sh/binding-admission-bypass"), nil), "mallory", "default", "denied"},
@@ -123,7 +117,7 @@ func TestBindingUsers(t *testing.T) {
 
 // The name of the pod, as the API server takes it: from the URL, or from the object of the older resource.
 func TestBindingNamesThePod(t *testing.T) {
-	bypass := onePod(map[string]string{"koordinator.sh/binding-admission-bypass": ""}, nil)
+	bypass := onePod([]string{"koordinator.sh/binding-admission-bypass"}, nil)
 	policy := &sections.Binding{Users: []string{"bob"}, Namespaces: []string{"*"}}
 	for _, c := range []struct {
 		resource, name, object string
@@ -145,14 +139,14 @@ func TestBindingNamesThePod(t *testing.T) {
 func TestBindingTellsTheWayOut(t *testing.T) {
 	for _, c := range []struct {
 		policy sections.Binding
-		pods   PodMeta
+		pods   PodKeys
 		has    []string
 		hasNot []string
 	}{
 		{sections.Binding{}, onePod(nil, nil), []string{"leave it to the scheduler, or have the user added there; a pod that anybody may bind carries koordinator.sh/binding-admission-bypass"}, []string{"knows no such pod"}},
 		{sections.Binding{BypassLabels: []string{"a"}, BypassAnnotations: []string{"b"}}, onePod(nil, nil), []string{"carries a or b"}, []string{"koordinator.sh"}},
 		{sections.Binding{BypassLabels: []string{}}, noPods(t), []string{"added there"}, []string{"carries", "knows no such pod"}},
-		{sections.Binding{}, func(string, string) (map[string]string, map[string]string, bool, error) { return nil, nil, false, nil },
+		{sections.Binding{}, func(string, string) ([]string, []string, bool, error) { return nil, nil, false, nil },
 			[]string{"usher knows no such pod, so it looked for none of these"}, nil},
 	} {
 		c.policy.Users, c.policy.Namespaces = []string{"bob"}, []string{"*"}
@@ -169,7 +163,7 @@ func TestBindingTellsTheWayOut(t *testing.T) {
 
 // A pod whose labels cannot be read is neither allowed nor refused.
 func TestBindingNotReady(t *testing.T) {
-	late := func(string, string) (map[string]string, map[string]string, bool, error) {
+	late := func(string, string) ([]string, []string, bool, error) {
 		return nil, nil, false, admit.ErrNotReady
 	}
 	req := bindingRequest(t, "mallory", "default")

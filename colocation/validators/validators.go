@@ -68,7 +68,7 @@ func PodStatuses(ask PodQuestions) []admit.Validator[admit.Pod] {
 
 // Bindings returns the checks of Bindings: the user, and the metadata that they change. counting says which annotations count for
 // quotas.
-func Bindings(policy *config.Policy, pods PodMeta, counting quota.Counting) []admit.Validator[views.Binding] {
+func Bindings(policy *config.Policy, pods PodKeys, counting quota.Counting) []admit.Validator[views.Binding] {
 	return []admit.Validator[views.Binding]{
 		binding(config.SectionOf[*sections.Binding](policy), pods),
 		bindingLabels(counting),
