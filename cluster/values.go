@@ -139,18 +139,20 @@ type ending struct {
 // in returns how much of a chunk belongs to the value, and whether that is its end.
 func (e *ending) in(chunk []byte) (n int, found bool) {
 	at := *e // in registers
-	for i, c := range chunk {
-		switch {
+	for i := 0; i < len(chunk); i++ {
+		if at.quoted && !at.backslash {
+			if i = endOfPlain(chunk, i); i == len(chunk) {
+				break
+			}
+		}
+		switch c := chunk[i]; {
+		case at.backslash:
+			at.backslash = false
+		case at.quoted && c == '\\':
+			at.backslash = true
 		case at.quoted:
-			switch {
-			case at.backslash:
-				at.backslash = false
-			case c == '\\':
-				at.backslash = true
-			case c == '"' && at.depth == 0:
+			if at.quoted = false; at.depth == 0 {
 				return i + 1, true
-			case c == '"':
-				at.quoted = false
 			}
 		case at.bare && bytes.IndexByte([]byte(" \n\r\t,:]}[{\""), c) >= 0:
 			return i, true
@@ -169,6 +171,14 @@ func (e *ending) in(chunk []byte) (n int, found bool) {
 	}
 	*e = at
 	return len(chunk), false
+}
+
+// endOfPlain returns the position of the next quote or backslash at or after i; the length if there is none.
+func endOfPlain(chunk []byte, i int) int {
+	for i < len(chunk) && chunk[i] != '"' && chunk[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // managed is the beginning of managedFields in the text of an API server.
