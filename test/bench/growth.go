@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,8 +71,8 @@ func (b *bench) grow(ctx context.Context, s subject) (points []Point, err error)
 		}
 		list = append(list, g)
 		g.Subject, g.Count = s.name, count
-		_, _ = fmt.Fprintf(b.progress, "%-16s %7d  ready after %6.2f s and %6.2f s of CPU, %6.1f MB, at most %6.1f MB\n",
-			s.name, count, g.Ready, g.StartCPU, mega(g.Heap), mega(g.Peak))
+		_, _ = fmt.Fprintf(b.progress, "%-16s %7d  ready after %6.2f s and %6.2f s of CPU (%.2f plain), %6.1f MB, at most %6.1f MB\n",
+			s.name, count, g.Ready, g.StartCPU, g.PlainCPU, mega(g.Heap), mega(g.Peak))
 	}
 	for line := range list[0].lines {
 		if err := b.costs(ctx, list, line); err != nil {
@@ -104,7 +105,7 @@ func (b *bench) startIn(ctx context.Context, w world) (*grown, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	p, err := b.launch(ctx, filepath.Base(kubeconfig), "2GiB", cmd) // more than the largest state needs
+	p, err := b.launch(ctx, filepath.Base(kubeconfig), cmp.Or(w.memory, "2GiB"), cmd)
 	if err != nil {
 		stop()
 		return nil, err
@@ -112,6 +113,9 @@ func (b *bench) startIn(ctx context.Context, w world) (*grown, error) {
 	g := &grown{process: p, world: w, stop: func() { p.stop(); stop() }}
 	if err = g.awaitReady(ctx, begin); err == nil {
 		err = g.readMemory(ctx)
+	}
+	if err == nil && w.decoded {
+		g.PlainCPU, err = b.decodePods(ctx, api.url)
 	}
 	if err != nil {
 		g.stop()

@@ -30,6 +30,7 @@ type standIn struct {
 	// streams is set if it sends the initial objects in a watch, as API servers do since 1.34; otherwise it sends a list.
 	streams bool
 
+	url     string // where it is served
 	mu      sync.Mutex
 	patched map[string][]byte // single objects after a patch, by path
 	version int               // of the last patch
@@ -44,13 +45,13 @@ func (s *standIn) serve(dir string) (kubeconfig string, stop func(), err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	s.patched, s.version = map[string][]byte{}, newest
+	s.patched, s.version, s.url = map[string][]byte{}, newest, "http://"+listener.Addr().String()
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(listener) }()
 	kubeconfig = filepath.Join(dir, "kubeconfig-"+strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config",
 "current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-"users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":"http://%s"}}]}`, listener.Addr())
+"users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":%q}}]}`, s.url)
 	return kubeconfig, func() { _ = server.Close() }, os.WriteFile(kubeconfig, []byte(text), 0o600)
 }
 

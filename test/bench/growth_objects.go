@@ -79,6 +79,55 @@ func pods(count int) objects {
 	}}
 }
 
+// nodes returns nodes with the labels that a cloud provider sets.
+func nodes(count int) objects {
+	return objects{count, func(i int) (string, string) {
+		labels := fmt.Sprintf(`"kubernetes.io/hostname":"node-%d","topology.kubernetes.io/zone":"zone-%c","topology.kubernetes.io/region":"region-1",`+
+			`"node.kubernetes.io/instance-type":"m7.4xlarge","kubernetes.io/arch":"amd64","kubernetes.io/os":"linux","example.com/pool":"pool-%d",`+
+			`"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","admission-webhook":"enabled"`, i, 'a'+i%3, i%20)
+		return fmt.Sprintf(`"name":"node-%d","uid":"00000000-0000-4000-9000-%012d","creationTimestamp":"2026-01-01T00:00:00Z","labels":{%s},`+
+			`"annotations":{"node.alpha.kubernetes.io/ttl":"0","volumes.kubernetes.io/controller-managed-attach-detach":"true"}`, i, i, labels), ""
+	}}
+}
+
+// namespaces returns the namespace of the reviews and others.
+func namespaces(count int) objects {
+	shop := surroundings()["namespaces"].text
+	return objects{count + 1, func(i int) (string, string) {
+		if i == 0 {
+			return shop(0)
+		}
+		return fmt.Sprintf(`"name":"team-%d","uid":"00000000-0000-4000-a000-%012d","creationTimestamp":"2026-01-01T00:00:00Z",`+
+			`"labels":{"kubernetes.io/metadata.name":"team-%d","admission-webhook":"enabled"}`, i, i, i), ""
+	}}
+}
+
+// pausePods returns running pods as ClusterLoader2 creates them for a test of scalability, of 3 KB: 3,000 Deployments, in 100
+// quotas.
+func pausePods(count int) objects {
+	const managed = `{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1",` +
+		`"fieldsV1":{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:group":{},"f:name":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},` +
+		`"k:{\"uid\":\"0\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"load\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{` +
+		`".":{},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}}}},"f:dnsPolicy":{},"f:restartPolicy":{},"f:schedulerName":{},"f:tolerations":{}}}}`
+	const requests = `{"cpu":"5m","memory":"20M"}`
+	return objects{count, func(i int) (string, string) {
+		d := i % 3000
+		return fmt.Sprintf(`"name":"load-%d-7d9c5b8f64-%05d","generateName":"load-%d-7d9c5b8f64-","namespace":"team-%d","uid":"00000000-0000-4000-8000-%012d",`+
+				`"generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{"group":"load","name":"load-%d","pod-template-hash":"7d9c5b8f64",%q:"quota-%d"},`+
+				`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"load-%d-7d9c5b8f64","uid":"00000000-0000-4000-b000-%012d","controller":true,`+
+				`"blockOwnerDeletion":true}],"managedFields":[%s]`, d, i, d, 1+d%100, i, d, quotaName, d%100, d, d, managed),
+			fmt.Sprintf(`,"spec":{"containers":[{"name":"load-%d","image":"registry.k8s.io/pause:3.10","resources":{"requests":%s},"terminationMessagePath":"/dev/termination-log",`+
+				`"terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":1,"dnsPolicy":"Default",`+
+				`"nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists",`+
+				`"effect":"NoExecute","tolerationSeconds":900}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},`+
+				`"status":{"phase":"Running","observedGeneration":1,"conditions":[{"type":"Ready","observedGeneration":1,"status":"True",`+
+				`"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z"}],"hostIP":"10.0.0.1","podIP":"10.1.%d.%d","startTime":"2026-01-01T00:00:00Z",`+
+				`"containerStatuses":[{"name":"load-%d","state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}},"lastState":{},"ready":true,"restartCount":0,`+
+				`"image":"registry.k8s.io/pause:3.10","imageID":"sha256:0123456789abcdef","containerID":"containerd://%016x","started":true,`+
+				`"allocatedResources":%s,"resources":{"requests":%s}}],"qosClass":"Burstable"}`, d, requests, i%5000, i>>8&255, i&255, d, i, requests, requests)
+	}}
+}
+
 // storedPod returns the text of a running pod, with placeholders for its quota and node. Its status looks like a kubelet's.
 func storedPod() (metadata, rest string) {
 	_, pod := podReview("20KB-pod-changed")

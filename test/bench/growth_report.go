@@ -24,10 +24,11 @@ type Growth struct {
 type Point struct {
 	Subject  string  `json:"subject"`
 	Count    int     `json:"count"`
-	Ready    float64 `json:"ready"`    // s from the start of the process until it was ready, on one core
-	StartCPU float64 `json:"startCPU"` // s, of the process until then
-	Heap     int64   `json:"heap"`     // bytes after garbage collection, ready and without reviews
-	Peak     int64   `json:"peak"`     // bytes, resident, until it was ready
+	Ready    float64 `json:"ready"`              // s from the start of the process until it was ready, on one core
+	StartCPU float64 `json:"startCPU"`           // s, of the process until then
+	Heap     int64   `json:"heap"`               // bytes after garbage collection, ready and without reviews
+	Peak     int64   `json:"peak"`               // bytes, resident, until it was ready
+	PlainCPU float64 `json:"plainCPU,omitempty"` // s, of a process that only decodes the pods of the same watch
 	Costs    []Cost  `json:"costs,omitempty"`
 }
 
@@ -225,13 +226,17 @@ func (g *Growth) markdown() string {
 				report.Number(a.CPU), report.Number(z.CPU), report.Number(a.Objects), report.Number(z.Objects))
 		}
 	}
-	b.WriteString("\n| state of | MB for each 1,000 | largest | MB of state | peak MB until ready | CPU s until ready |\n" +
-		"|---|---:|---:|---:|---:|---:|\n")
+	b.WriteString("\n| state of | MB for each 1,000 | largest | MB of state | peak MB until ready | CPU s until ready | × plain decoding |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		last := points[len(points)-1]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
-			report.Number(mega(last.Heap)), report.Number(mega(last.Peak)), report.Number(last.StartCPU))
+		plain := ""
+		if last.PlainCPU > 0 {
+			plain = report.Number(report.Ratio(last.StartCPU, last.PlainCPU))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
+			report.Number(mega(last.Heap)), report.Number(mega(last.Peak)), report.Number(last.StartCPU), plain)
 	}
 	return b.String()
 }

@@ -19,10 +19,19 @@ import (
 	"usher.dev/usher/bench/report"
 )
 
+// TestMain is also the process that decodes pods.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == decoding {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestGrowth: a run with few objects measures every line, and writes data, plots and tables. It says nothing about times.
 func TestGrowth(t *testing.T) {
 	if runtime.GOOS != "linux" || testing.Short() {
-		t.Skip("needs /proc, and starts 18 servers")
+		t.Skip("needs /proc, and starts 22 servers")
 	}
 	docs := atRoot(t)
 	tiny := plan{rounds: 1, cell: 1, fewest: 25, limit: growthLimit, quick: true}
@@ -117,7 +126,7 @@ func wantWritten(t *testing.T, g *Growth, docs string) {
 	if !strings.HasPrefix(page, "before\n"+growthPlace.Begins) || !strings.HasSuffix(page, growthPlace.Ends+"\nafter\n") || strings.Contains(page, "old") {
 		t.Errorf("the page is\n%s", page)
 	}
-	for _, want := range []string{"| profiles | one matches | 10 – 40 |", "| pods | new pod in a quota | 0 – 300 |", "| pods in a list |"} {
+	for _, want := range []string{"| profiles | one matches | 10 – 40 |", "| pods | new pod in a quota | 0 – 300 |", "| pods in a list |", "| whole clusters of pause pods |"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

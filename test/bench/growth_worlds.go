@@ -18,6 +18,8 @@ type world struct {
 	has       map[string]objects // beside the surroundings
 	asList    bool               // the API server sends a list, not a watch with initial events
 	overrides string             // a policy file, or empty
+	memory    string             // GOMEMLIMIT; empty for more than the largest state needs
+	decoded   bool               // also measure what it costs to decode the pods, and nothing else
 	lines     []growthLine
 }
 
@@ -33,7 +35,7 @@ type growthLine struct {
 
 // subjects returns what is measured; a short run has fewer and smaller sizes.
 func subjects(quick bool) []subject {
-	counts, podCounts := []int{10, 100, 1000, 10_000}, []int{0, 20_000, 100_000, 200_000}
+	counts, podCounts := []int{10, 100, 1000, 10_000}, []int{0, 20_000, 150_000, 200_000}
 	if quick {
 		counts, podCounts = []int{10, 1000}, []int{0, 5_000}
 	}
@@ -55,7 +57,18 @@ func subjectsOf(counts, podCounts []int) []subject {
 			w.asList, w.lines = true, nil
 			return w
 		}},
+		{"whole clusters", podCounts, func(n int) world { return wholeCluster(n, pods(n)) }},
+		{"whole clusters of pause pods", podCounts, func(n int) world { return wholeCluster(n, pausePods(n)) }},
 	}
+}
+
+// wholeCluster has nodes and namespaces for its pods in the proportions of the envelope of SIG Scalability, 150,000 pods to 5,000
+// nodes and 10,000 namespaces, and usher the memory of the shipped Deployment: four fifths of 256 MiB.
+func wholeCluster(count int, pods objects) world {
+	w := podWorld(count)
+	w.has["pods"], w.has["nodes"], w.has["namespaces"] = pods, nodes(count/30), namespaces(count/15)
+	w.memory, w.decoded = "204MiB", true
+	return w
 }
 
 func profileWorld(count int, broad bool) world {

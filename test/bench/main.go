@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// command runs the program. The subcommand plain is internal: load starts itself with it as a separate process.
+// command runs the program. The subcommands plain and decoding are internal: load starts itself with them as a separate process.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	word := ""
 	if len(args) > 0 {
@@ -68,6 +68,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return tableFile(args[1], out)
 	case word == plain && len(args) == 2:
 		return servePlain(args[1])
+	case word == decoding && len(args) == 2:
+		return decodeWatch(ctx, args[1], out)
 	}
 	return load(ctx, args, out, progress)
 }
