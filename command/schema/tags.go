@@ -90,7 +90,7 @@ func (g *generator) rule(n, each *Node, name, value string) {
 	case "keys":
 		g.keys(n, value)
 	default:
-		panic(fmt.Sprintf("a tag says %s=%s, which package schema does not know", name, value))
+		panic(fmt.Sprintf("a tag says schema:\"%s=%s\"; its words are required, min, max, items, most, enum, is and keys", name, value))
 	}
 }
 
