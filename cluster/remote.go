@@ -68,6 +68,19 @@ func (c *Cluster) Page(ctx context.Context, collection string, limit int, from s
 	return request.DoRaw(ctx)
 }
 
+// Latest returns the current resourceVersion of a declared collection, that of a list of its objects. It is not older than the
+// question. It fails like Read.
+func (c *Cluster) Latest(ctx context.Context, collection string) (string, error) {
+	raw, err := c.Page(ctx, collection, 1, "")
+	var found struct {
+		metav1.ListMeta `json:"metadata"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &found)
+	}
+	return found.ResourceVersion, err
+}
+
 // Exists reports whether a declared collection has an object with a name, in any namespace. The answer is not older
 // than the question, and needs no other rights than the watch. It fails like Read.
 func (c *Cluster) Exists(ctx context.Context, collection, name string) (bool, error) {

@@ -10,6 +10,7 @@ var (
 	quotaWrites = metric.Counter("usher_quota_writes_total",
 		"Attempts to write reservations to a quota object: written, conflict (another write came first; tried again) or failed.", "result")
 	quotaDecided = metric.Counter("usher_quota_decided_pods_total", "Pods that were admitted to a limited quota, or refused.")
+	quotaGranted = metric.Counter("usher_quota_granted_pods_total", "Pods that a replica admitted against a grant, without a write.")
 	quotaReads   = metric.Counter("usher_quota_reads_total",
 		"Reads of quota objects, by reason: conflict (after a write that did not succeed and that the watch did not explain in time) or name (a request names a quota that no watch has shown).", "reason")
 	quotaWaits = metric.Counter("usher_quota_waits_total",
@@ -39,6 +40,7 @@ func quotaMetrics(q *quotas) prometheus.Collector {
 		add(quotaReads, float64(s.Reads), "conflict")
 		add(quotaReads, float64(q.asked.Load()), "name")
 		add(quotaDecided, float64(s.Decided))
+		add(quotaGranted, float64(s.Granted))
 		add(quotaReservations, float64(s.Reservations))
 		add(quotaRevived, float64(s.Revived))
 		if !s.Oldest.IsZero() {

@@ -47,7 +47,7 @@ func newQuotas(o options, source string, gates gate.Set, evaluated bool, log log
 	if !evaluated {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Grants: gates.On(api.GateQuotaGrants), Log: log}
 	if source == "api" {
 		settings.Store = records{q}
 	}
@@ -241,4 +241,9 @@ func (r records) Write(ctx context.Context, key types.NamespacedName, version, r
 // Pod implements ledger.Store.
 func (r records) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
 	return collections.Records{Cluster: r.cluster.Load()}.Pod(ctx, key)
+}
+
+// Pods implements ledger.Store.
+func (r records) Pods(ctx context.Context) (string, error) {
+	return collections.Records{Cluster: r.cluster.Load()}.Pods(ctx)
 }

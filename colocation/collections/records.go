@@ -49,6 +49,11 @@ func (r Records) Pod(ctx context.Context, name types.NamespacedName) (string, er
 	return version, err
 }
 
+// Pods implements ledger.Store.
+func (r Records) Pods(ctx context.Context) (string, error) {
+	return r.Cluster.Latest(ctx, api.CollectionPodRequests)
+}
+
 // WriteChildRequest sets a quota object's annotation api.AnnotationQuotaChildRequest, which the scheduler writes too:
 // the last writer wins. An empty text removes it. The error wraps ledger.ErrGone if there is no such quota.
 func (r Records) WriteChildRequest(ctx context.Context, name types.NamespacedName, text string) error {

@@ -24,6 +24,7 @@ type accounts struct {
 	mu      sync.Mutex
 	listed  bool   // the first Replace has arrived
 	version string // the pods are known up to this resourceVersion
+	last    string // the newest resourceVersion of a pod that was observed; version may come from a bookmark of this watch alone
 	pods    map[string]*account
 	byKey   map[quota.BindingKey]*held
 	keysOf  map[string]map[quota.BindingKey]bool // by the quota that they belong to in tree
@@ -88,6 +89,7 @@ func (a *accounts) Replace(all []Seen, version string) {
 		if pod, ok := seen.Object.(*quota.Pod); ok {
 			a.insert(seen.Key, a.newAccount(pod, seen.Version, before[seen.Key]))
 		}
+		a.last = newest(a.last, seen.Version)
 	}
 	for key, b := range before {
 		if now := a.pods[key]; now == nil || now.pod.UID != b.pod.UID {
@@ -113,6 +115,7 @@ func (a *accounts) Put(seen Seen) {
 			a.touched[pod.UID] = touch{seen.Version, a.now().Add(2 * a.expiry)}
 		}
 	}
+	a.last = newest(a.last, seen.Version)
 	a.reached(seen.Version)
 }
 

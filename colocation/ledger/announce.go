@@ -35,28 +35,56 @@ func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) 
 		return nil
 	}
 	tops, names := concerns(tree, c, l.options.LabelOnly)
+	if len(names) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAnnounce)
+	defer cancel()
+	if err := l.recallFrom(ctx, tree, c, names); err != nil {
+		return fmt.Errorf("recalling the grants in the record of quota %s: %w", c.identity(), err)
+	}
 	if len(tops) == 0 {
 		return nil
 	}
 	if len(names) > maxIn {
 		names = nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxAnnounce)
-	defer cancel()
 	select { // one after another, because they would overtake each other's writes
 	case l.announcing <- struct{}{}:
 		defer func() { <-l.announcing }()
 	case <-ctx.Done():
 		return busy(context.Cause(ctx))
 	}
-	made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
+	for {
+		began := time.Now()
+		made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
+		if err := l.announceTo(ctx, tops, tree, made); err != nil {
+			return err
+		}
+		if time.Since(began) < maxChange/2 {
+			return nil
+		} // else others may soon take it for a change that was not stored
+	}
+}
+
+// announceTo adds a change to the records of the tops, and waits until no grant there is spent any more, but no longer than
+// maxChange/2.
+func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, tree *quota.Tree, c change) error {
+	in := func(top *quota.Quota) change {
+		if c.In == nil {
+			return change{Quota: c.Quota, From: c.From, In: []string{top.Name}, At: c.At, By: c.By} // it is on the path of all pods of the tree
+		}
+		return c
+	}
 	for _, top := range tops {
-		if names == nil {
-			made.In = []string{top.Name} // which is on the path of all pods of the tree
+		if err := l.announceAt(ctx, top, in(top)); err != nil {
+			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", c.Quota, top.Name, err)
 		}
-		if err := l.announceAt(ctx, top, made); err != nil {
-			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", c.identity(), top.Name, err)
-		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxChange/2)
+	defer cancel()
+	for _, top := range tops {
+		l.awaitGrants(ctx, top, tree, in(top).In)
 	}
 	return nil
 }

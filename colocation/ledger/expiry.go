@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
 )
 
 // dropSeen returns the record without the reservations that are no longer pending, and the expired ones among those
@@ -22,16 +24,24 @@ func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired [
 	for i := range r.Pods {
 		one := &r.Pods[i]
 		stands, since := a.pending(one)
-		if !stands || l.revoked.has(one) {
-			next.Seen = newest(next.Seen, since)
+		if seen, gone := l.revoked.get(one); gone || !stands {
+			next.Seen = newest(newest(next.Seen, since), seen)
 			continue
 		}
-		if one.expired(v.now, l.options.Expiry) {
+		if l.expired(one, v.now) {
 			expired = append(expired, *one)
 		}
 		next.Pods = append(next.Pods, *one)
 	}
 	return next, expired
+}
+
+// expired reports whether the pod of a reservation, or the last one that a grant admitted, would have appeared by now.
+func (l *Ledger) expired(r *reservation, now time.Time) bool {
+	if r.Grant {
+		return r.By != l.options.Replica && l.grants.age(r, now) >= grantEnd+l.options.Expiry
+	}
+	return r.expired(now, l.options.Expiry)
 }
 
 // pending reports whether the pod or the update of a reservation may still appear, and the resourceVersion of the
@@ -68,8 +78,11 @@ func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (few
 	// In random order: a few pods that cannot be confirmed must not block all others.
 	rand.Shuffle(len(expired), func(i, j int) { expired[i], expired[j] = expired[j], expired[i] })
 	for _, r := range expired[:min(len(expired), maxConfirmations)] {
-		if ctx.Err() == nil && l.resolved(ctx, &r) {
-			l.revoked.add(r)
+		if ctx.Err() != nil {
+			break
+		}
+		if seen, done := l.resolved(ctx, &r); done {
+			l.revoked.add(seen, r)
 			fewer = true
 		}
 	}
@@ -77,14 +90,17 @@ func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (few
 }
 
 // resolved reports whether the pod of an expired reservation does not exist, or is already counted in its current
-// state.
-func (l *Ledger) resolved(ctx context.Context, r *reservation) bool {
+// state. For a grant, it returns the version up to which all must have observed the pods that it admitted.
+func (l *Ledger) resolved(ctx context.Context, r *reservation) (seen string, done bool) {
+	if r.Grant {
+		return l.over(ctx, r)
+	}
 	namespace, name, _ := strings.Cut(r.Pod, "/")
 	version, err := l.options.Store.Pod(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
-		return errors.Is(err, ErrGone)
+		return "", errors.Is(err, ErrGone)
 	}
-	return !l.accounts.behind(version)
+	return "", !l.accounts.behind(version)
 }
 
 // behind reports whether the pods are not known up to the version.
@@ -102,31 +118,42 @@ type revoked struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	until map[reservationID]time.Time // when the entry may be forgotten
-	prune time.Time                   // when until is pruned next
+	until map[reservationID]revocation
+	prune time.Time // when until is pruned next
+}
+
+// revocation is why a reservation does not count.
+type revocation struct {
+	until time.Time // when it may be forgotten
+	seen  string    // the version up to which the pods must be observed; empty if that does not matter
 }
 
 func newRevoked(o Options) *revoked {
-	return &revoked{expiry: o.Expiry, now: o.Now, until: map[reservationID]time.Time{}}
+	return &revoked{expiry: o.Expiry, now: o.Now, until: map[reservationID]revocation{}}
 }
 
-func (r *revoked) add(all ...reservation) {
+func (r *revoked) add(seen string, all ...reservation) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range all {
-		r.until[all[i].id()] = now.Add(2 * r.expiry)
+		r.until[all[i].id()] = revocation{now.Add(2 * r.expiry), seen}
 	}
 	if now.After(r.prune) {
 		r.prune = now.Add(r.expiry)
-		maps.DeleteFunc(r.until, func(_ reservationID, end time.Time) bool { return end.Before(now) })
+		maps.DeleteFunc(r.until, func(_ reservationID, one revocation) bool { return one.until.Before(now) })
 	}
 }
 
-func (r *revoked) has(one *reservation) bool {
+func (r *revoked) get(one *reservation) (seen string, revoked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, has := r.until[one.id()]
+	found, revoked := r.until[one.id()]
+	return found.seen, revoked
+}
+
+func (r *revoked) has(one *reservation) bool {
+	_, has := r.get(one)
 	return has
 }
 
@@ -138,6 +165,7 @@ func (l *Ledger) Run(ctx context.Context) {
 		every := l.options.Expiry / 3
 		select {
 		case <-ctx.Done():
+			l.giveBack(context.WithoutCancel(ctx))
 			return
 		case <-time.After(every + rand.N(every)): // randomized, so that one replica finds the records that another has already cleaned
 			l.sweep(ctx)
@@ -151,17 +179,29 @@ func (l *Ledger) sweep(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	held := map[reservationID]bool{}
 	for _, object := range l.objects.withRecord() {
-		v := view{tree: tree, top: object, now: l.options.Now(), reached: reached}
-		made, err := l.makePlan(v, nil)
-		for err == nil && (l.confirmExpired(ctx, made.expired) || l.askChanges(ctx, made.doubtful)) {
-			made, err = l.makePlan(v, nil)
-		}
-		if err == nil && made.dropped > 0 {
-			err = l.write(ctx, v, made)
-		}
-		if err != nil && !errors.Is(err, ErrConflict) && !lags(err) && ctx.Err() == nil {
+		err := l.tidy(ctx, tree, object, reached)
+		if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, errWaited) && !lags(err) && ctx.Err() == nil {
 			l.options.Log.WithError(err).WithField("quota", object.Quota.Name).Warn("cannot tidy up the quota's reservations; they expire all the same")
 		}
+		found, _ := l.objects.record(object)
+		for i := range found.Pods {
+			held[found.Pods[i].id()] = true
+		}
 	}
+	l.grants.forget(held)
+}
+
+// tidy removes from the record of an object what is no longer pending, and renews the grants of this replica there.
+func (l *Ledger) tidy(ctx context.Context, tree *quota.Tree, object Object, reached string) error {
+	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, object.Quota.Name), now: l.options.Now(), reached: reached}
+	made, err := l.makePlan(v, nil)
+	for err == nil && (l.confirmExpired(ctx, made.expired) || l.askChanges(ctx, made.doubtful)) {
+		made, err = l.makePlan(v, nil)
+	}
+	if err != nil || made.dropped == 0 && (made.grants == nil || !made.grants.due) {
+		return err
+	}
+	return l.write(ctx, v, made)
 }

@@ -186,6 +186,13 @@ func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (string, er
 	return "", ErrGone
 }
 
+// Pods returns the version of the newest change.
+func (s *fakeStore) Pods(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strconv.Itoa(s.version), nil
+}
+
 func (s *fakeStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {
 	if s.before != nil {
 		if err := s.before(); err != nil {

@@ -6,7 +6,8 @@
 // annotation of the tree's top quota. The record is written before the answer is sent, and only if no other writer has
 // changed the object since it was read. Admissions into one tree are therefore serialized; all waiting pods share one
 // write. A reservation is dropped once its pod has been observed, and record.Seen then says up to which resourceVersion
-// a replica must have observed the pods before it may decide. docs/quota.md gives the reasons.
+// a replica must have observed the pods before it may decide. Where many pods come, a replica also reserves room for the next
+// ones and admits them without a write: see grants.go. docs/quota.md gives the reasons.
 package ledger
 
 import (
@@ -40,8 +41,11 @@ type Options struct {
 	// server's request timeout (60 s) plus the differences between the clocks and watches of the replicas. Zero means
 	// DefaultExpiry.
 	Expiry time.Duration
-	// Replica distinguishes the reservations of this replica from others; empty means a random name.
+	// Replica distinguishes the reservations of this process from others, also of those before it; empty means a random name.
 	Replica string
+	// Grants lets this replica admit pods against room that a record holds for it, without a write for each batch. All
+	// replicas must be of a version that knows grants.
+	Grants bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Log receives messages for operators; nil discards them.
@@ -61,6 +65,7 @@ type Ledger struct {
 	revivals *revivals
 	found    found // of announced changes
 	pace     pace
+	grants   grants
 
 	announcing chan struct{} // has a value while a change is announced
 
@@ -86,13 +91,17 @@ func New(o Options) *Ledger {
 	}
 	l := &Ledger{
 		options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), revivals: newRevivals(), found: found{all: map[changeID]foundChange{}},
+		grants:     grants{in: map[types.NamespacedName]*granted{}, found: map[reservationID]foundGrant{}, until: map[types.NamespacedName]time.Time{}},
 		announcing: make(chan struct{}, 1), queues: map[string]*queue{},
 	}
 	if o.Store == nil {
-		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
+		l.options.Store, l.options.Grants = &memStore{records: map[types.NamespacedName]Object{}}, false
 		return l
 	}
 	l.accounts.onRevival, l.objects.onRecord = l.noteRevived, l.revivals.admit
+	if o.Grants {
+		l.objects.onRecall = func(top string) { go l.renewSoon(top) }
+	}
 	return l
 }
 
@@ -120,7 +129,7 @@ func (l *Ledger) Judge(ctx context.Context, req quota.Request) (quota.PodVerdict
 			return quota.PodVerdict{}, err
 		}
 		v := made.verdicts[0]
-		if v.elsewhere == "" {
+		if v.elsewhere == "" || v.recalled { // nobody gives back a grant for a pod that is only judged
 			return v.PodVerdict, v.err
 		}
 		if top = v.elsewhere; v.later && !l.awaitChange(ctx) {
@@ -136,6 +145,9 @@ func (l *Ledger) Reserve(ctx context.Context, req quota.Request) (quota.PodVerdi
 	first, err := l.locate(ctx, req)
 	if err != nil || first.top == "" {
 		return first.verdict, err
+	}
+	if l.spend(ctx, &first) {
+		return first.verdict, nil
 	}
 	w := &waiter{ctx: ctx, candidate: first.candidate, answer: make(chan verdict, 1)}
 	l.enqueue(first.top, w)

@@ -41,7 +41,8 @@ func TestModel(t *testing.T) {
 	var total simStats
 	t.Cleanup(func() {
 		t.Logf("%+v", total)
-		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Early == 0 || total.Withdrawn == 0) {
+		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Early == 0 || total.Withdrawn == 0 ||
+			total.Spent < total.Schedules || total.Partitions == 0) {
 			t.Error("the schedules show too little")
 		}
 	})
@@ -69,7 +70,7 @@ func (s *simStats) add(o simStats) {
 	s.Writes, s.Lost, s.Late = s.Writes+o.Writes, s.Lost+o.Lost, s.Late+o.Late
 	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
 	s.Enacted, s.Infeasible, s.Early, s.Withdrawn = s.Enacted+o.Enacted, s.Infeasible+o.Infeasible, s.Early+o.Early, s.Withdrawn+o.Withdrawn
-	s.Announced += o.Announced
+	s.Announced, s.Spent, s.Partitions = s.Announced+o.Announced, s.Spent+o.Spent, s.Partitions+o.Partitions
 }
 
 // world is a cluster with replicas and clients.
@@ -79,6 +80,8 @@ type world struct {
 	refusals float64 // how many admitted pods are never stored
 	reroots  bool
 	sweeps   bool
+	grants   float64 // how many replicas take grants
+	roomy    bool    // the quotas have room for many pods
 	lags     []time.Duration
 	faults   float64
 
@@ -99,6 +102,7 @@ func runSchedule(t *testing.T, seed uint64) (stats simStats) {
 			w.calm()
 		}
 		for _, r := range w.replicas {
+			w.c.count(func(s *simStats) { s.Spent += int(r.ledger.Stats().Granted) })
 			r.kill()
 		}
 		w.c.count(func(s *simStats) { stats = *s })
@@ -110,6 +114,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{c: newCluster(t, seed)}
 	c := w.c
 	w.refusals, w.reroots, w.sweeps = []float64{0, 0.1, 0.4}[c.n(3)], c.chance(0.2), c.chance(0.5)
+	w.grants = []float64{0, 0.6, 1, 1}[c.n(4)]
+	w.roomy = w.grants > 0 && c.chance(0.7)
 	w.faults = []float64{0, 0.02, 0.2}[c.n(3)]
 	for range 1 + c.n(3) {
 		w.growQuotas(fmt.Sprintf("q%d", len(w.tops)), api.RootQuota, c.n(4))
@@ -130,6 +136,9 @@ func (w *world) growQuotas(name, parent string, depth int) {
 	c := w.c
 	q := &quota.Quota{Namespace: quotaNamespace, Name: name, Parent: parent, IsParent: depth > 0, Max: corev1.ResourceList{}}
 	most := int64(3 + c.n(6) + 3*depth)
+	if w.roomy {
+		most *= 15
+	}
 	q.Max[corev1.ResourceCPU] = *resource.NewQuantity(most, resource.DecimalSI)
 	if c.chance(0.5) {
 		q.Max[corev1.ResourceMemory] = *resource.NewQuantity(most<<30, resource.BinarySI)
@@ -165,7 +174,7 @@ func (w *world) growQuotas(name, parent string, depth int) {
 // start makes a replica. The caller holds mu, or is alone.
 func (w *world) start() *replica {
 	w.started++
-	return newReplica(w.c, fmt.Sprintf("r%d", w.started), w.lags[w.c.n(len(w.lags))], w.faults, w.sweeps)
+	return newReplica(w.c, fmt.Sprintf("r%d", w.started), w.lags[w.c.n(len(w.lags))], w.faults, w.sweeps, w.c.chance(w.grants))
 }
 
 // chaos makes many things happen at random times, sometimes many at once.
@@ -184,6 +193,8 @@ func (w *world) chaos(events int) {
 
 func (w *world) event() func() {
 	switch x := w.c.n(100); {
+	case x < 10 && w.roomy:
+		return w.burst
 	case x < 45:
 		return w.create
 	case x < 70:
@@ -194,8 +205,10 @@ func (w *world) event() func() {
 		return w.dryRun
 	case x < 91:
 		return w.limit
-	case x < 94:
+	case x < 93:
 		return w.touch
+	case x < 94:
+		return w.partition
 	case x < 97:
 		return w.restart
 	case x < 98:

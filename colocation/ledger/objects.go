@@ -24,6 +24,8 @@ type objects struct {
 	changed chan struct{} // closed at the next change
 	// onRecord, if not nil, is called for each record that admits a pod which had ended.
 	onRecord func([]reservation)
+	// onRecall, if not nil, is called with the name of a quota for each change of its record that stops grants.
+	onRecall func(top string)
 
 	misplaced misplaced
 }
@@ -234,6 +236,9 @@ func (o *objects) store(object Object) {
 	if object.Record != "" && o.known[key].Record != object.Record {
 		o.noteWriter(key, object.Record)
 		o.noteRevivals(object)
+		if o.onRecall != nil && (strings.Contains(object.Record, `"recall":"`) || strings.Contains(object.Record, `"changes":[`)) {
+			o.onRecall(key.Name)
+		}
 	}
 	if o.known[key].Record != object.Record {
 		o.misplaced.note(key, (object.Record != "") != o.records[key])

@@ -38,6 +38,8 @@ type plan struct {
 	waits    bool          // some pod waits for an announced change
 	doubtful []change      // announced changes that may not have been stored
 	expired  []reservation // expired reservations, which count until their pods are known not to come
+	recalls  bool          // the record must be written because some pod needs the room of other replicas' grants
+	grants   *grantPlan    // nil if the record keeps the grants of this replica as they are
 }
 
 // verdict is the answer to one candidate.
@@ -46,7 +48,8 @@ type verdict struct {
 	err       error
 	held      *reservation // the reservation that the record must hold for it; nil if none is needed
 	elsewhere string       // the top of the tree that the candidate now belongs to; empty if the verdict is final
-	later     bool         // the candidate is to be decided again, because a change of its quotas is being stored
+	later     bool         // the candidate is to be decided again, because a change of its quotas is being stored, or room is recalled
+	recalled  bool         // it fits as soon as other replicas give back grants
 	firm      bool         // the pod would not fit either if the plan had reserved nothing for others
 }
 
@@ -102,16 +105,18 @@ func (l *Ledger) makePlan(v view, placed []placement) (made plan, _ error) {
 
 // planLocked implements makePlan with the accounts locked. before is the current record.
 func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placement) plan {
+	before, grants := l.enterSpent(a, v, before)
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
 	count := func() *holdings { return newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods)) }
 	counted, first := count(), sync.OnceValue(count)
 	changes := l.openChanges(v, before.Changes)
 	made := unjudged(placed)
-	made.expired, made.doubtful = append(expired, more...), changes.doubtful
+	made.expired, made.doubtful = slices.Concat(expired, more, l.overdue(v, grants)), changes.doubtful
 	made.dropped = len(before.Pods) - len(next.Pods) + len(before.Changes) - len(changes.kept)
 	var spent budget
 	spent.all, spent.of = next.size()
+	recall := l.newRecall(v, a, before, next, misplaced)
 	for i := range placed {
 		if placed[i].top != v.top.Quota.Name {
 			continue
@@ -122,6 +127,10 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 		}
 		counted.paths[placed[i].verdict.Binding.Name] = placed[i].path
 		one := l.judge(v, counted, &placed[i], &spent)
+		if len(one.Excess) > 0 && recall.helps(&placed[i]) {
+			made.verdicts[i] = verdict{PodVerdict: placed[i].verdict, elsewhere: v.top.Quota.Name, later: true, recalled: true}
+			continue
+		}
 		if len(one.Excess) > 0 {
 			one.firm = !made.granted || len(first().excess(&placed[i], v.latest)) > 0
 		}
@@ -129,8 +138,16 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 		made.granted = made.granted || one.held != nil
 		made.refused = made.refused || len(one.Excess) > 0 || one.err != nil
 	}
+	if made.grants = grants; grants != nil {
+		made.grants.held = made.newPods()
+		l.takeGrants(v, counted, grants, func(path []*quota.Quota) bool { return recall.by() != "" || changes.onPath(path) }, &spent)
+	}
+	made.recalls = recall.needed && before.Recall == ""
+	if before.Recall != "" && recall.by() == "" {
+		made.dropped++
+	}
 	made.next = record{
-		Seen: newest(next.Seen, misplaced.Seen), Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(changes.tree, l.objects.treeVersion(v.reached))),
+		Recall: recall.by(), Seen: newest(next.Seen, misplaced.Seen), Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(changes.tree, l.objects.treeVersion(v.reached))),
 		By: l.options.Replica, Changes: changes.kept, Pods: counted.all(),
 	}
 	return made
@@ -202,6 +219,16 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 	counted.hold(held)
 	answer.held = held
 	return answer
+}
+
+// newPods returns the reservations that the plan adds for new pods.
+func (p *plan) newPods() (all []*reservation) {
+	for _, v := range p.verdicts {
+		if v.held != nil && !v.held.Update {
+			all = append(all, v.held)
+		}
+	}
+	return all
 }
 
 // held returns the reservations that the plan adds.

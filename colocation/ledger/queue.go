@@ -11,6 +11,7 @@ import (
 type queue struct {
 	top     string
 	waiting []*waiter
+	renews  bool // the grants of the tree are to be renewed
 }
 
 // maxBatch bounds a batch, so that in a flood the first callers do not wait for the last.
@@ -20,31 +21,49 @@ const maxBatch = 256
 func (l *Ledger) enqueue(top string, w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	q := l.queueOf(top)
+	q.waiting = append(q.waiting, w)
+}
+
+// renewSoon lets the grants of a tree be renewed, with the next batch if one waits.
+func (l *Ledger) renewSoon(top string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queueOf(top).renews = true
+}
+
+// queueOf returns the queue of a tree. The caller holds mu, and puts something into the queue.
+func (l *Ledger) queueOf(top string) *queue {
 	q := l.queues[top]
 	if q == nil {
 		q = &queue{top: top}
 		l.queues[top] = q
 		go l.work(q)
 	}
-	q.waiting = append(q.waiting, w)
+	return q
 }
 
 // work decides batch after batch until the queue is empty.
 func (l *Ledger) work(q *queue) {
-	for batch := l.next(q); batch != nil; batch = l.next(q) {
+	for batch, renews, ok := l.next(q); ok; batch, renews, ok = l.next(q) {
 		l.serve(q, batch)
+		if renews {
+			l.renew(q.top)
+		}
 	}
 }
 
-// next removes the next batch from the queue. It returns nil and deletes the queue when nothing waits.
-func (l *Ledger) next(q *queue) (batch []*waiter) {
+// next removes the next batch from the queue, and what is to be done after it. It returns false and deletes the queue when
+// nothing waits.
+func (l *Ledger) next(q *queue) (batch []*waiter, renews, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if len(q.waiting) == 0 && !q.renews {
 		delete(l.queues, q.top)
-		return nil
+		return nil, false, false
 	}
-	return q.take(maxBatch)
+	renews, q.renews = q.renews, false
+	return q.take(maxBatch), renews, true
 }
 
 // more returns the batch without callers that have gone, and with those that have arrived since.
@@ -100,7 +119,7 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, turn
 		candidates[i] = w.candidate
 	}
 	made, v, err := l.decide(ctx, top, candidates)
-	if err != nil || !made.granted {
+	if err != nil || !made.granted && !made.recalls {
 		return made, err
 	}
 	for i, w := range batch {
@@ -157,7 +176,7 @@ func (l *Ledger) awaitChange(ctx context.Context) bool {
 func (l *Ledger) revoke(all ...reservation) {
 	for _, r := range all {
 		if !r.Again {
-			l.revoked.add(r)
+			l.revoked.add("", r)
 		}
 	}
 }

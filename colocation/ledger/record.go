@@ -26,6 +26,8 @@ type record struct {
 	Tree string `json:"tree,omitempty"`
 	// By is the replica of the last write.
 	By string `json:"by,omitempty"`
+	// Recall is the replica that needs the room of grants of others. They give them back, and nobody takes new ones.
+	Recall string `json:"recall,omitempty"`
 	// Changes are the changes of quotas that were admitted and that some replica may not have observed yet.
 	Changes []change      `json:"changes,omitempty"`
 	Pods    []reservation `json:"pods,omitempty"`
@@ -53,6 +55,8 @@ type reservation struct {
 	// From is the resourceVersion of the pod that the update was judged on: the update is stored as the next version of
 	// the pod, or never.
 	From string `json:"from,omitempty"`
+	// Grant marks room for pods that the replica By admits without a write; see grants.go. Pod is no pod's name.
+	Grant bool `json:"grant,omitempty"`
 	// Revived marks an update of a pod that was charged for nothing before, for example because it had ended. That it
 	// is charged for nothing now does not prove that the update failed.
 	Revived bool `json:"revived,omitempty"`
@@ -95,7 +99,7 @@ func (r *reservation) encode() error {
 
 // text returns the record as it is written. Its reservations must be encoded. The writer alone is no record.
 func (r record) text() string {
-	if r.Seen == "" && r.Tree == "" && len(r.Changes) == 0 && len(r.Pods) == 0 {
+	if r.Seen == "" && r.Tree == "" && r.Recall == "" && len(r.Changes) == 0 && len(r.Pods) == 0 {
 		return ""
 	}
 	parts := make([]string, len(r.Pods))

@@ -111,7 +111,9 @@ func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdi
 	}
 	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top.Name), now: l.options.Now()}
 	l.accounts.with(tree, func(a *accounts) {
-		own, _ := l.dropSeen(a, v, found)
+		entered, _ := l.enterSpent(a, v, found)
+		own, _ := l.dropSeen(a, v, entered)
+		own.Pods = slices.DeleteFunc(own.Pods, func(r reservation) bool { return l.grants.live(&r, v.now) }) // the room is given back to whoever needs it
 		misplaced, _ := l.dropSeen(a, v, v.misplaced)
 		h := newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods))
 		h.needs = newest(found.Seen, v.misplaced.Seen)
@@ -206,7 +208,7 @@ func (l *Ledger) Sums() (map[string]api.ResourceList, error) {
 
 // counters counts decisions, and operations on records.
 type counters struct {
-	writes, conflicts, failures, decided, reads              atomic.Int64
+	writes, conflicts, failures, decided, granted, reads     atomic.Int64
 	waitsForPods, waitsForTree, waitsForChange, waitsForTurn atomic.Int64
 }
 
@@ -215,9 +217,9 @@ type Stats struct {
 	// Writes counts attempts to write a record, Conflicts those that another write overtook, and Failures all other
 	// failed ones.
 	Writes, Conflicts, Failures int64
-	// Decided counts the pods that were decided on; Reads the reads of quota objects after a conflict or before the first
+	// Decided counts the pods that were decided on, Granted those of them that were admitted against a grant; Reads the reads of quota objects after a conflict or before the first
 	// decision.
-	Decided, Reads int64
+	Decided, Granted, Reads int64
 	// WaitsForPods and WaitsForTree count the waits for the watch of the pods and of the quotas, WaitsForChange those for
 	// a change of a quota that was admitted, and WaitsForTurn those for other replicas' writes.
 	WaitsForPods, WaitsForTree, WaitsForChange, WaitsForTurn int64
@@ -232,7 +234,7 @@ type Stats struct {
 func (l *Ledger) Stats() Stats {
 	s := Stats{
 		Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load(),
-		Decided: l.counts.decided.Load(), Reads: l.counts.reads.Load(),
+		Decided: l.counts.decided.Load(), Granted: l.counts.granted.Load(), Reads: l.counts.reads.Load(),
 		WaitsForPods: l.counts.waitsForPods.Load(), WaitsForTree: l.counts.waitsForTree.Load(),
 		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(), Revived: l.countRevived(),
 	}

@@ -21,7 +21,7 @@ import (
 type outcome int
 
 const (
-	granted outcome = iota
+	allowed outcome = iota
 	refused
 	unknown // an error, or no answer
 )
@@ -35,7 +35,7 @@ type request struct {
 
 // ask asks a random replica whether a pod fits, as the API server does: it retries, perhaps at another replica, if the
 // connection broke.
-func (w *world) ask(req request) (outcome, grant) {
+func (w *world) ask(req request) (outcome, decision) {
 	for {
 		came, g := w.askOne(w.anyReplica(), req)
 		if came != unknown || !w.c.chance(0.5) || time.Until(req.deadline) < simWebhook {
@@ -45,14 +45,14 @@ func (w *world) ask(req request) (outcome, grant) {
 }
 
 // askOne asks one replica. The answer may be lost, and the API server or its client may give up before it arrives.
-func (w *world) askOne(r *replica, req request) (outcome, grant) {
+func (w *world) askOne(r *replica, req request) (outcome, decision) {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	if w.c.chance(0.05) {
 		time.AfterFunc(w.c.upTo(time.Second), cancel)
 	}
 	time.Sleep(w.c.upTo(50 * time.Millisecond))
-	g := grant{time.Now(), r.view()}
+	g := decision{time.Now(), r.view()}
 	type answer struct {
 		quota.PodVerdict
 		err error
@@ -93,7 +93,7 @@ func (w *world) heard(r *replica, req request, v quota.PodVerdict, err error) ou
 	if w.c.isDown() {
 		return unknown
 	}
-	return granted
+	return allowed
 }
 
 // ask returns what the API server sends.
@@ -176,11 +176,27 @@ func (w *world) create() {
 	}
 }
 
+// burst is a controller that creates many alike pods, as fast as it can.
+func (w *world) burst() {
+	like := w.newPod()
+	like.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(1+w.c.n(4))*250, resource.DecimalSI)}
+	pods := 10 + w.c.n(60)
+	for i := range pods {
+		if i == pods/2 && w.c.chance(0.5) {
+			w.go_([]func(){w.limit, w.partition, w.restart}[w.c.n(3)])
+		}
+		pod := *like
+		pod.Name, pod.UID = fmt.Sprintf("b-%d", w.next()), types.UID(fmt.Sprintf("u%d", w.next()))
+		w.go_(func() { w.createOnce(&pod) })
+		time.Sleep(w.c.upTo(100 * time.Millisecond))
+	}
+}
+
 // createOnce simulates a create in the API server.
 func (w *world) createOnce(pod *quota.Pod) bool {
 	req := request{pod: pod, deadline: time.Now().Add(simRequest)}
 	came, g := w.ask(req)
-	if came != granted {
+	if came != allowed {
 		return false
 	}
 	time.Sleep(w.c.upTo(time.Until(req.deadline)))
@@ -238,7 +254,7 @@ func withdraw(p *quota.Pod, node nodeState) {
 
 func (w *world) updateOnce(req request) bool {
 	came, g := w.ask(req)
-	if came != granted {
+	if came != allowed {
 		return false
 	}
 	time.Sleep(w.c.upTo(time.Until(req.deadline)))
@@ -343,15 +359,15 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 		if !how(&next) {
 			return
 		}
-		asked := time.Now()
 		if !bypass && w.announce(QuotaChange{Old: old, New: &next, From: version}) != nil {
 			return
 		}
+		answered := time.Now()
 		time.Sleep(w.c.upTo(slow))
 		if w.c.chance(w.refusals) {
 			return
 		}
-		if w.storeQuota(name, version, &next, bypass || time.Since(asked) > maxChange) {
+		if w.storeQuota(name, version, &next, bypass || time.Since(answered) > maxChange/2, bypass) {
 			return
 		}
 	}
@@ -373,7 +389,7 @@ func (w *world) announce(change QuotaChange) error {
 }
 
 // storeQuota stores a change that was judged on a version, and reports false if there is a newer one.
-func (w *world) storeQuota(name, version string, next *quota.Quota, late bool) bool {
+func (w *world) storeQuota(name, version string, next *quota.Quota, late, bypasses bool) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	one := w.c.quotas[name]
@@ -386,7 +402,8 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late bool) b
 	}
 	w.c.note("quota %s: %s below %s, late: %v", name, inShort(next.Max), next.Parent, late)
 	w.c.putQuota(name, next)
-	one.specs[len(one.specs)-1].late = late
+	last := &one.specs[len(one.specs)-1]
+	last.late, last.bypasses = late, bypasses
 	return true
 }
 
@@ -441,6 +458,17 @@ func (w *world) outage() {
 	w.c.broken++
 	close(w.c.more)
 	w.c.more = make(chan struct{})
+}
+
+// partition cuts a replica off the API server's store for some time: its calls and its watches stand still, and it answers as
+// before.
+func (w *world) partition() {
+	r, long := w.anyReplica(), w.c.upTo(simPartition)
+	r.mu.Lock()
+	r.cut = time.Now().Add(long)
+	r.mu.Unlock()
+	w.c.say("%s is cut off for %s", r.name, long)
+	w.c.count(func(s *simStats) { s.Partitions++ })
 }
 
 // restart kills a replica in the middle of its work and starts another.

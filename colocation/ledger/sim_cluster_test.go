@@ -24,6 +24,8 @@ const (
 	simRequest     = 9 * time.Second  // and for a request
 	simLag         = 25 * time.Second // the maximum lag of a watch: even longer than the expiry of a reservation
 	simOutage      = 2 * time.Second
+	simPartition   = 8 * time.Second
+	simBookmark    = 5 * time.Second        // between the bookmarks of a watch that has nothing to show
 	simSkew        = 300 * time.Millisecond // of a replica's clock
 	podKind        = 0
 	quotaKind      = 1
@@ -59,8 +61,9 @@ type cluster struct {
 
 // simStats prove that schedules were not empty.
 type simStats struct {
-	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced int
-	Enacted, Infeasible, Early, Withdrawn                                                                                              int
+	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced, Partitions int
+	Spent                                                                                                                                          int // pods that were admitted against a grant, by the replicas that lived to the end
+	Enacted, Infeasible, Early, Withdrawn                                                                                                          int
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
@@ -68,12 +71,12 @@ type storedPod struct {
 	pod     *quota.Pod
 	node    nodeState
 	version int
-	grant   grant
+	grant   decision
 	at      time.Time
 }
 
-// grant records when a request began, and the version of the quotas that the replica knew then.
-type grant struct{ began, view time.Time }
+// decision records when a request began, and the version of the quotas that the replica knew then.
+type decision struct{ began, view time.Time }
 
 // storedQuota is a quota object, with all specs it had.
 type storedQuota struct {
@@ -82,9 +85,10 @@ type storedQuota struct {
 }
 
 type spec struct {
-	at    time.Time
-	quota *quota.Quota
-	late  bool // it was not announced in time: it counts from when a replica observes it
+	at       time.Time
+	quota    *quota.Quota
+	late     bool // it was not announced in time: it counts from when a replica observes it
+	bypasses bool // no replica was asked
 }
 
 // reroot is a change of a quota's place.
@@ -170,7 +174,7 @@ func (c *cluster) commit(kind int, seen Seen, removed bool) {
 func (c *cluster) isDown() bool { return time.Now().Before(c.down) }
 
 // putPod stores a pod, and checks that its growth is within the limits.
-func (c *cluster) putPod(pod *quota.Pod, g *grant) {
+func (c *cluster) putPod(pod *quota.Pod, g *decision) {
 	c.rv++
 	now := &storedPod{pod: pod, version: c.rv, at: time.Now()}
 	before := c.pods[podKey(pod)]
@@ -268,7 +272,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 	path := c.pathOf(now.pod)
 	for i, q := range path {
 		if i == len(path)-1 {
-			view = began // the top's limits come with the version that is written
+			view = began // the top's limits come with the version that is written; of a bypassing change, a grant may know later
 		}
 		used := c.used(q.Name)
 		for name := range now.charge() {
@@ -301,6 +305,9 @@ func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (
 			next, since := o.specs[i+1], began
 			if next.late {
 				since = view
+			}
+			if next.bypasses && since.Equal(began) {
+				since = began.Add(-grantUse)
 			}
 			if next.at.Before(since) {
 				continue

@@ -28,14 +28,15 @@ type replica struct {
 	mu     sync.Mutex
 	quotas map[string]*quota.Quota
 	tree   *quota.Tree
-	rv     [2]int // its watches have delivered everything up to here; 0 before the first list
+	rv     [2]int    // its watches have delivered everything up to here; 0 before the first list
+	cut    time.Time // until then it does not reach the API server, nor the API server's events it
 }
 
-func newReplica(c *cluster, name string, lag time.Duration, faults float64, sweeps bool) *replica {
+func newReplica(c *cluster, name string, lag time.Duration, faults float64, sweeps, grants bool) *replica {
 	r := &replica{c: c, name: name, lag: lag, faults: faults, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
-	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name,
+	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name, Grants: grants,
 		Now: func() time.Time { return time.Now().Add(skew) }})
 	go r.watch(podKind)
 	go r.watch(quotaKind)
@@ -78,12 +79,17 @@ func since(log []event, rv int) []event {
 func (r *replica) watch(kind int) {
 	rv, broken := r.list(kind, 0)
 	for r.ctx.Err() == nil {
+		if !r.up() {
+			return
+		}
 		r.c.mu.Lock()
 		next, more, outages := since(r.c.logs[kind], rv), r.c.more, r.c.broken
 		r.c.mu.Unlock()
 		if len(next) == 0 && outages == broken {
 			select {
 			case <-more:
+			case <-time.After(simBookmark):
+				rv = r.bookmark(kind, rv)
 			case <-r.ctx.Done():
 			}
 			continue
@@ -106,6 +112,22 @@ func (r *replica) watch(kind int) {
 	}
 }
 
+// bookmark delivers the version of the store, if a watch at a version has shown everything.
+func (r *replica) bookmark(kind, rv int) int {
+	r.c.mu.Lock()
+	if now := r.c.rv; len(since(r.c.logs[kind], rv)) == 0 && !r.c.isDown() {
+		rv = now
+	}
+	r.c.mu.Unlock()
+	if kind == podKind {
+		r.ledger.Pods().Reached(strconv.Itoa(rv))
+	} else {
+		r.ledger.Quotas().Reached(strconv.Itoa(rv))
+	}
+	r.reached(kind, rv)
+	return rv
+}
+
 func (r *replica) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -115,13 +137,20 @@ func (r *replica) sleep(d time.Duration) bool {
 	}
 }
 
+// cutFor returns for how long the replica is still cut off.
+func (r *replica) cutFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.cut)
+}
+
 // up waits until the API server is available.
 func (r *replica) up() bool {
 	for {
 		r.c.mu.Lock()
 		wait := time.Until(r.c.down)
 		r.c.mu.Unlock()
-		if wait <= 0 {
+		if wait = max(wait, r.cutFor()); wait <= 0 {
 			return r.ctx.Err() == nil
 		}
 		if !r.sleep(wait) {
@@ -222,6 +251,9 @@ func (s *simStore) travel(ctx context.Context) error {
 	if s.fault() {
 		bound = simWebhook
 	}
+	if cut := s.r.cutFor(); cut > 0 {
+		bound = cut
+	}
 	select {
 	case <-time.After(s.r.c.upTo(bound)):
 	case <-ctx.Done():
@@ -229,7 +261,7 @@ func (s *simStore) travel(ctx context.Context) error {
 	case <-s.r.ctx.Done():
 		return errNetwork
 	}
-	if s.fault() {
+	if s.fault() || s.r.cutFor() > 0 {
 		return errNetwork
 	}
 	return nil
@@ -267,6 +299,20 @@ func (s *simStore) Pod(ctx context.Context, key types.NamespacedName) (string, e
 		return "", ErrGone
 	}
 	return strconv.Itoa(one.version), s.travel(ctx)
+}
+
+// Pods returns the version of a list of all pods, which is that of the store.
+func (s *simStore) Pods(ctx context.Context) (string, error) {
+	if err := s.travel(ctx); err != nil {
+		return "", err
+	}
+	s.r.c.mu.Lock()
+	rv, down := s.r.c.rv, s.r.c.isDown()
+	s.r.c.mu.Unlock()
+	if down {
+		return "", errNetwork
+	}
+	return strconv.Itoa(rv), s.travel(ctx)
 }
 
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {

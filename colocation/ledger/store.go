@@ -36,6 +36,8 @@ type Store interface {
 	Write(ctx context.Context, quota types.NamespacedName, version, record string) (Object, error)
 	// Pod returns the current resourceVersion of a pod, not a cached one, or ErrGone.
 	Pod(ctx context.Context, pod types.NamespacedName) (version string, err error)
+	// Pods returns the current resourceVersion of all pods, not a cached one: of a list of them.
+	Pods(ctx context.Context) (version string, err error)
 }
 
 // ErrConflict and ErrGone are the errors of a Store with a meaning of their own.
@@ -76,6 +78,9 @@ func (m *memStore) Write(_ context.Context, key types.NamespacedName, version, r
 func (m *memStore) Pod(context.Context, types.NamespacedName) (string, error) {
 	return "", ErrGone
 }
+
+// Pods implements Store. There are no grants in memory.
+func (m *memStore) Pods(context.Context) (string, error) { return "", ErrGone }
 
 func (m *memStore) all() []Object {
 	m.mu.Lock()

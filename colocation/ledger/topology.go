@@ -87,7 +87,12 @@ func (l *Ledger) openChanges(v view, changes []change) (o open) {
 
 // concern reports whether the pods of a placement must wait.
 func (o *open) concern(p *placement) bool {
-	return len(o.names) > 0 && slices.ContainsFunc(p.path, func(q *quota.Quota) bool { return o.names[q.Name] })
+	return o.onPath(p.path)
+}
+
+// onPath reports whether an announced change concerns the pods of a path.
+func (o *open) onPath(path []*quota.Quota) bool {
+	return len(o.names) > 0 && slices.ContainsFunc(path, func(q *quota.Quota) bool { return o.names[q.Name] })
 }
 
 // askChanges asks the store whether changes have been stored, and reports whether it has learned anything.

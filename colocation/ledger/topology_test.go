@@ -28,10 +28,18 @@ type watcher struct {
 }
 
 // watcher returns a replica that has observed all quotas so far.
-func (b *bench) watcher(name string) *watcher {
+func (b *bench) watcher(name string) *watcher { return b.watcherWith(Options{Replica: name}) }
+
+// granting returns a replica that has observed all quotas so far, and takes grants.
+func (b *bench) granting(name string) *watcher {
+	return b.watcherWith(Options{Replica: name, Grants: true})
+}
+
+func (b *bench) watcherWith(o Options) *watcher {
 	w := &watcher{b: b, quotas: map[types.NamespacedName]*quota.Quota{}}
 	tree := func(context.Context, string) (*quota.Tree, error) { return w.known.Load(), nil }
-	w.Ledger = New(Options{Tree: tree, Store: b.store, Replica: name, Now: b.now})
+	o.Tree, o.Store, o.Now = tree, b.store, b.now
+	w.Ledger = New(o)
 	w.Pods().Replace(nil, "")
 	for _, name := range slices.Sorted(maps.Keys(b.store.names())) {
 		w.show(name)

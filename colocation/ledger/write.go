@@ -11,8 +11,42 @@ import (
 // errReverted means that another component reverts what the ledger writes.
 var errReverted = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
 
-// write stores the record of a plan.
+// write stores the record of a plan. It returns errWaited if more was spent of the grants of this replica than the plan knows.
 func (l *Ledger) write(ctx context.Context, v view, p plan) error {
+	if p.grants.idle() {
+		return l.writeRecord(ctx, v, p)
+	}
+	key := keyOf(v.top.Quota)
+	unlock := l.grants.lock(ctx, key)
+	if unlock == nil {
+		return busy(context.Cause(ctx))
+	}
+	defer unlock()
+	began := l.options.Now()
+	if !l.grants.begin(key, p.grants) {
+		return errWaited
+	}
+	err := l.writeRecord(ctx, v, p)
+	switch {
+	case err == nil:
+		if l.grants.written(key, p.grants, began) {
+			time.AfterFunc(grantUse, func() { l.giveBackOld(key, p.grants.at) })
+		}
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrGone):
+		l.grants.notWritten(key, p.grants)
+	}
+	return err
+}
+
+// giveBackOld lets grants be renewed, or given back, when their time is over.
+func (l *Ledger) giveBackOld(key types.NamespacedName, at int64) {
+	if l.grants.current(key, at) {
+		l.renewSoon(key.Name)
+	}
+}
+
+// writeRecord stores the record of a plan.
+func (l *Ledger) writeRecord(ctx context.Context, v view, p plan) error {
 	key, text := keyOf(v.top.Quota), p.next.text()
 	l.counts.writes.Add(1)
 	began := time.Now()
