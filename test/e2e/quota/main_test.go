@@ -10,7 +10,7 @@
 //	late_test.go       a watch that lags by more than the expiry
 //	tree_test.go       changes of quotas that a watch has not shown
 //	guarantee_test.go  many pods, few quotas, and chaos: TestGuarantee, and TestSoakQuota of `make soak`
-//	soak_held_test.go  the same while pods are resized and quotas change: TestHeld, and TestSoakHeld of `make soak`
+//	soak_held_test.go  the same while pods are resized and quotas change: TestHeld and TestGrants, TestSoakHeld and TestSoakGrants of `make soak`
 //	kubelet_test.go    hollow kubelets that carry out resizes
 //	load_test.go       the clients
 //	checker_test.go    reads etcd's history as it happens, for the checker in checker/
@@ -36,6 +36,8 @@ var (
 
 const (
 	gates = "EnableQuotaAdmission=true,EnableQuotaAdmissionOnUpdate=true"
+	// granting are the gates of replicas that admit pods against grants.
+	granting = gates + ",QuotaGrants=true"
 	// usherUser is usher's user name, with only the rights that `usher webhooks --rbac` prints.
 	usherUser = "quota-usher"
 	// expiry is longer than requestTimeout and the lag of a watch here.

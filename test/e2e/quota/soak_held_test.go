@@ -32,7 +32,7 @@ func TestHeld(t *testing.T) {
 		t.Skip("the soak does more of it")
 	}
 	ctx := cluster.Within(t, 5*time.Minute)
-	h := newHeldTrial(ctx, t, "held", gates, 24, 2000, 5*time.Second)
+	h := newHeldTrial(ctx, t, "held", gates, 3, 24, 2000, 5*time.Second)
 	h.run(ctx, func(done <-chan struct{}) {
 		h.after(500, done)
 		h.killReplica(ctx)
@@ -47,16 +47,48 @@ func TestHeld(t *testing.T) {
 func TestSoakHeld(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, time.Hour)
-	h := newHeldTrial(ctx, t, "held", gates, 64, operations(t), 30*time.Second)
+	h := newHeldTrial(ctx, t, "held", gates, tight(operations(t)), 64, operations(t), 30*time.Second)
 	h.run(ctx, func(done <-chan struct{}) { h.chaos(ctx, done) })
 	h.end(ctx)
+}
+
+// TestGrants is TestHeld with quotas that have room for many pods, which replicas admit against grants.
+func TestGrants(t *testing.T) {
+	if os.Getenv("USHER_SOAK") != "" {
+		t.Skip("the soak does more of it")
+	}
+	ctx := cluster.Within(t, 5*time.Minute)
+	h := newGrantsTrial(ctx, t, 24, 3000)
+	h.run(ctx, func(done <-chan struct{}) {
+		h.after(800, done)
+		h.killReplica(ctx)
+		h.after(1800, done)
+		h.restartAPIServer(ctx)
+		<-done
+	})
+	h.end(ctx)
+}
+
+// TestSoakGrants is the same test for `make soak`.
+func TestSoakGrants(t *testing.T) {
+	soakTime(t)
+	ctx := cluster.Within(t, time.Hour)
+	h := newGrantsTrial(ctx, t, 64, operations(t))
+	h.run(ctx, func(done <-chan struct{}) { h.chaos(ctx, done) })
+	h.end(ctx)
+}
+
+func newGrantsTrial(ctx context.Context, t *testing.T, clients, operations int) *heldTrial {
+	h := newHeldTrial(ctx, t, "granted", granting, max(30, operations/300), clients, operations, 5*time.Second)
+	h.crowd.enough = func() bool { return h.checker.Told().Granted >= operations/20 }
+	return h
 }
 
 // TestSoakHeldGateOff: if pods are counted by their spec, the same check finds quotas that hold more than their limit.
 func TestSoakHeldGateOff(t *testing.T) {
 	soakTime(t)
 	ctx := cluster.Within(t, 20*time.Minute)
-	h := newHeldTrial(ctx, t, "spec", gates+",QuotaByAllocatedResources=false", 64, operations(t)/10, 30*time.Second)
+	h := newHeldTrial(ctx, t, "spec", gates+",QuotaByAllocatedResources=false", tight(operations(t)/10), 64, operations(t)/10, 30*time.Second)
 	h.crowd.act, h.crowd.enough = squeeze, func() bool { return true }
 	h.run(ctx, func(done <-chan struct{}) { <-done })
 	told := h.checker.finish(ctx, t).Told()
@@ -79,11 +111,13 @@ func operations(t *testing.T) int {
 	return n
 }
 
+// tight returns the scale of quotas that are full most of the time.
+func tight(operations int) int { return min(max(operations/700, 3), 10) }
+
 // newHeldTrial creates quotas and nodes, and starts an usher whose watches are late now and then, each by itself. No
 // other usher runs.
-func newHeldTrial(ctx context.Context, t *testing.T, namespace, gates string, clients, operations int, within time.Duration) *heldTrial {
+func newHeldTrial(ctx context.Context, t *testing.T, namespace, gates string, scale, clients, operations int, within time.Duration) *heldTrial {
 	t.Helper()
-	scale := min(max(operations/700, 3), 10) // so that the quotas are full most of the time
 	h := &heldTrial{trial: newTrial(ctx, t, namespace, scale, clients, operations, time.Now()), within: within}
 	h.every = 2 * time.Second
 	h.crowd.act, h.crowd.dress, h.crowd.enough = h.act, h.dress, h.enough
@@ -236,9 +270,9 @@ func (h *heldTrial) alike(rows []row, held, asked map[string]int64) error {
 
 // sum prints what the checker has seen, for docs/quota.md.
 func (h *heldTrial) sum(told checker.Told) {
-	h.t.Logf("%d operations: %d overshoots, %d pods counted for more than was reserved; quotas were filled to %.1f %%; %d pods held something else "+
+	h.t.Logf("%d operations: %d overshoots, %d pods admitted against grants, %d pods counted for more than was reserved; quotas were filled to %.1f %%; %d pods held something else "+
 		"than they asked, %d resizes were infeasible, %d limits fell below what was held, %d quotas moved",
-		h.crowd.pods, len(told.Overshoots), len(told.Uncovered), told.Fullest, told.Apart, told.Infeasible, told.Lowered, told.Moved)
+		h.crowd.pods, len(told.Overshoots), told.Granted, len(told.Uncovered), told.Fullest, told.Apart, told.Infeasible, told.Lowered, told.Moved)
 	for i, problem := range told.Overshoots {
 		if i < 3 {
 			h.t.Log(problem)

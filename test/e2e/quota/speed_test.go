@@ -26,6 +26,7 @@ func TestSoakSpeed(t *testing.T) {
 	grow(ctx, t, "speed", newQuota("speed", "speed-top", "", "100000", true), newQuota("speed", "speed-leaf", "speed-top", "100000", false),
 		newQuota("speed", "speed-plain", "speed-top", "100000", false))
 	without, alone := another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
+	grants := another(ctx, t, "usher-grants", replicas(), granting)
 	t.Cleanup(func() {
 		front.instead.Store(nil)
 		stored(t, front.lead(usher))
@@ -35,13 +36,14 @@ func TestSoakSpeed(t *testing.T) {
 	ways := []*way{
 		{name: "without quotas", through: without, first: replicas()},
 		{name: "with the ledger", through: usher, first: replicas()},
+		{name: "with grants", through: grants, first: replicas()},
 		{name: "the same, pods to one replica", through: usher, first: 1},
 		{name: "with the ledger, one replica", through: alone, first: 1},
 		{name: "one PUT for each pod", through: without, first: replicas(), instead: plain},
 	}
 	for range 4 {
 		for _, w := range ways {
-			for _, u := range []*kubetest.Usher{usher, without, alone} {
+			for _, u := range []*kubetest.Usher{usher, without, alone, grants} {
 				if u != w.through {
 					stop(u)
 				}
