@@ -48,7 +48,7 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 // carryOut applies one part. Server-side apply removes only what usher applied before, so entries that were registered
 // in another way are removed first.
 func (r Registrar) carryOut(ctx context.Context, p part) error {
-	if p.adopt || p.leftovers() {
+	if p.adopt || len(p.stale) > 0 {
 		tidied, err := r.tidy(ctx, p)
 		if err != nil {
 			return err
@@ -58,9 +58,6 @@ func (r Registrar) carryOut(ctx context.Context, p part) error {
 	_, err := r.Client.Apply(ctx, p.apply.path(), manager, true, p.apply.text(p.leave))
 	return changed409(err)
 }
-
-// leftovers reports whether server-side apply would leave entries that are no longer needed.
-func (p part) leftovers() bool { return len(p.stale) > 0 }
 
 // tidy removes the entries that are no longer needed, and makes usher the owner of what kubectl applied for it.
 func (r Registrar) tidy(ctx context.Context, p part) (configuration, error) {

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,7 +17,7 @@ import (
 func changes(before, after configuration, stale []string) (lines []string) {
 	for _, key := range slices.Sorted(maps.Keys(after.Annotations)) {
 		if was := before.Annotations[key]; was != after.Annotations[key] {
-			lines = append(lines, fmt.Sprintf("~ %s %s: annotation %s: %s -> %s", after.Kind, after.Name, key, orNone(was), after.Annotations[key]))
+			lines = append(lines, fmt.Sprintf("~ %s %s: annotation %s: %s -> %s", after.Kind, after.Name, key, cmp.Or(was, "none"), after.Annotations[key]))
 		}
 	}
 	for _, w := range after.Webhooks {
@@ -77,14 +78,7 @@ func bundleText(bundle []byte) string {
 	if len(bundle) > 0 && len(all) == 0 {
 		return "unreadable"
 	}
-	return orNone(strings.Join(all, ", "))
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // value returns what p points to, or the zero value.

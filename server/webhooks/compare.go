@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,21 +21,20 @@ import (
 type Hook = registration.MutatingWebhook
 
 // HooksOf returns the webhooks for routes, in order.
-func HooksOf(routes []admit.Route, at Address) (all []Hook) {
-	all = Mutating(routes, at).Webhooks
-	for _, w := range Validating(routes, at).Webhooks {
-		all = append(all, asMutating(w))
-	}
-	return all
+func HooksOf(routes []admit.Route, at Address) []Hook {
+	return append(Mutating(routes, at).Webhooks, asMutating(Validating(routes, at).Webhooks)...)
 }
 
-// asMutating returns a validating webhook with the fields that both types have.
-func asMutating(w registration.ValidatingWebhook) Hook {
-	return Hook{
-		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
-		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, MatchConditions: w.MatchConditions,
-		ClientConfig: w.ClientConfig, AdmissionReviewVersions: w.AdmissionReviewVersions,
+// asMutating returns validating webhooks with the fields that both types have.
+func asMutating(validating []registration.ValidatingWebhook) (all []Hook) {
+	for _, w := range validating {
+		all = append(all, Hook{
+			Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
+			ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, MatchConditions: w.MatchConditions,
+			ClientConfig: w.ClientConfig, AdmissionReviewVersions: w.AdmissionReviewVersions,
+		})
 	}
+	return all
 }
 
 // Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about
@@ -250,19 +248,15 @@ func registeredIn(o manifest.Object) (hooks []Hook, is bool, err error) {
 	if err := json.Unmarshal(o.JSON, &meta); err != nil || meta.Name != Name {
 		return nil, false, err
 	}
-	decode := json.NewDecoder(bytes.NewReader(o.JSON)).Decode
 	switch o.Kind {
 	case "MutatingWebhookConfiguration":
 		var c registration.MutatingWebhookConfiguration
-		err = decode(&c)
+		err = json.Unmarshal(o.JSON, &c)
 		return c.Webhooks, true, err
 	case "ValidatingWebhookConfiguration":
 		var c registration.ValidatingWebhookConfiguration
-		err = decode(&c)
-		for _, w := range c.Webhooks {
-			hooks = append(hooks, asMutating(w))
-		}
-		return hooks, true, err
+		err = json.Unmarshal(o.JSON, &c)
+		return asMutating(c.Webhooks), true, err
 	}
 	return nil, false, nil
 }

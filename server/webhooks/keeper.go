@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 )
@@ -249,15 +250,7 @@ func (r Registrar) Claim(ctx context.Context) error {
 
 // with returns a configuration with the entries and annotations of a saved one that it lacks.
 func (c configuration) with(saved configuration) configuration {
-	for key, value := range saved.Annotations {
-		if _, has := c.Annotations[key]; !has {
-			annotations := map[string]string{key: value}
-			for key, value := range c.Annotations {
-				annotations[key] = value
-			}
-			c.Annotations = annotations
-		}
-	}
+	c.Annotations = labels.Merge(saved.Annotations, c.Annotations)
 	c.Webhooks = slices.Clone(c.Webhooks)
 	for _, w := range saved.Webhooks {
 		if c.entry(w.Name) == nil {

@@ -30,11 +30,8 @@ func (c configuration) path() string {
 // needed returns the configurations that make the API server call the routes.
 func needed(routes []admit.Route, at Address) []configuration {
 	mutating, validating := Mutating(routes, at), Validating(routes, at)
-	second := configuration{TypeMeta: validating.TypeMeta, ObjectMeta: validating.ObjectMeta}
-	for _, w := range validating.Webhooks {
-		second.Webhooks = append(second.Webhooks, asMutating(w))
-	}
-	return []configuration{{mutating.TypeMeta, mutating.ObjectMeta, mutating.Webhooks}, second}
+	return []configuration{{mutating.TypeMeta, mutating.ObjectMeta, mutating.Webhooks},
+		{validating.TypeMeta, validating.ObjectMeta, asMutating(validating.Webhooks)}}
 }
 
 // readConfiguration decodes an answer of the API server.
