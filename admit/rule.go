@@ -28,7 +28,12 @@ type Rule struct {
 func (r Rule) Covers(req *Request) bool {
 	return r.Misses(req.resource(), req.SubResource, req.Operation, req.Namespace != "" && !req.AboutNamespace()) == Covered &&
 		(len(r.Names) == 0 || slices.Contains(r.Names, req.Name)) &&
-		!slices.ContainsFunc(r.Except, func(e Rule) bool { return e.Covers(req) })
+		!RulesCover(r.Except, req)
+}
+
+// RulesCover reports whether one of some rules is for a request.
+func RulesCover(rules []Rule, req *Request) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Covers(req) })
 }
 
 // Mismatch is the first field of a rule that a request does not meet. The higher, the closer the rule is.

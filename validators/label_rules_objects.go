@@ -24,16 +24,11 @@ func objectLabelRules(rules LabelRules, ask admit.Questions) admit.Validator[adm
 			if req.OldObject != nil {
 				judged.old = admit.AsMeta(req.OldObject)
 			}
-			covering := slices.DeleteFunc(slices.Clone(compiled), func(r labelRule) bool { return !r.covers(req) })
+			covering := slices.DeleteFunc(slices.Clone(compiled), func(r labelRule) bool { return !admit.RulesCover(r.rules, req) })
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
 			return judgeLabels(req, covering, judged, namespace)
 		},
 	}
-}
-
-// covers reports whether a rule with a match is for a request, apart from its selectors.
-func (r *labelRule) covers(req *admit.Request) bool {
-	return slices.ContainsFunc(r.rules, func(rule admit.Rule) bool { return rule.Covers(req) })
 }
 
 // selects reports whether the rule selects an object. A namespaceSelector selects a Namespace by its own labels, and does not

@@ -3,7 +3,6 @@ package validators
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -54,7 +53,7 @@ func restrictions(policy Restrictions, ask admit.Questions) admit.Validator[admi
 			of := namespaceOf(req, ask)
 			for i := range all {
 				r := &all[i]
-				if !r.covers(req) {
+				if !admit.RulesCover(r.rules, req) {
 					continue
 				}
 				covered = true
@@ -83,10 +82,6 @@ func (r *restriction) explain(req *admit.Request, applies bool) {
 	} else {
 		req.Explain("restriction %s does not select namespace %s", r.Name, req.Namespace)
 	}
-}
-
-func (r *restriction) covers(req *admit.Request) bool {
-	return slices.ContainsFunc(r.rules, func(rule admit.Rule) bool { return rule.Covers(req) })
 }
 
 // selects reports whether the namespace with the labels that of returns is selected.

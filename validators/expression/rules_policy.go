@@ -164,7 +164,7 @@ func (r *Rule) Program() *Program { return r.compiled.program }
 
 // Covers reports whether the rule is for a request, apart from its selectors. The rule must have been checked.
 func (r *Rule) Covers(req *admit.Request) bool {
-	return slices.ContainsFunc(r.compiled.requests, func(rule admit.Rule) bool { return rule.Covers(req) })
+	return admit.RulesCover(r.compiled.requests, req)
 }
 
 // Selectors returns the compiled selectors; a nil selector selects everything. The rule must have been checked.
