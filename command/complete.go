@@ -23,7 +23,7 @@ import (
 // complete makes a shell complete the values of flags, by their names, and the arguments of the commands below root.
 func (p Program) complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
-		"suite": p.completeSuites, "path": p.completePaths, "fail-open": p.completePaths, "fail-closed": p.completePaths,
+		"suite": values(p.Suites.Names()...), "path": p.completePaths, "fail-open": p.completePaths, "fail-closed": p.completePaths,
 		"feature-gates": p.completeGates, "require-sections": p.completeSections,
 		"namespace": completeNamespaces, "exclude-namespace": completeNamespaces,
 		"output": values("text", "json", "junit"), "operation": values("CREATE", "UPDATE", "DELETE", "CONNECT"),
@@ -129,9 +129,4 @@ func (p Program) completePaths(*cobra.Command, []string, string) (all []string, 
 func (p Program) completeSteps(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	steps, _ := p.Suites.Steps()
 	return steps, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeSuites completes the name of a suite.
-func (p Program) completeSuites(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return p.Suites.Names(), cobra.ShellCompDirectiveNoFileComp
 }

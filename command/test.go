@@ -117,7 +117,7 @@ func (o *testOptions) check() (err error) {
 // test runs the cases of directories and prints what became of each.
 func (p Program) test(ctx context.Context, o testOptions) error {
 	found := policytest.Find(o.dirs, o.config, o.cluster)
-	chosen := policytest.Matching(found.Cases, o.chosen)
+	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *policytest.Case) bool { return !o.chosen.MatchString(c.Name) })
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usher test -v` prints their names", o.run, len(found.Cases))
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 
 	"usher.dev/usher/command/review"
 )
@@ -100,14 +101,6 @@ func (l *ledger) blame() (all []review.Blame) {
 		writers = slices.Compact(writers)
 		all = append(all, review.Blame{Field: e.path.String(), By: writers[0], Former: writers[1:]})
 	}
-	slices.SortStableFunc(all, func(a, b review.Blame) int {
-		if a.Field < b.Field {
-			return -1
-		}
-		if a.Field > b.Field {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b review.Blame) int { return strings.Compare(a.Field, b.Field) })
 	return all
 }

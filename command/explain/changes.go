@@ -1,10 +1,11 @@
 package explain
 
 import (
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
+
+	"usher.dev/usher/command/review"
 )
 
 // change is one difference between two documents.
@@ -132,19 +133,11 @@ func differByIndex(all []change, p path, was, is []any) []change {
 	return all
 }
 
-// operation is one operation of a recorded patch.
-type operation struct {
-	Op    string          `json:"op"`
-	Path  string          `json:"path"`
-	From  string          `json:"from,omitempty"`
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
 // byOperations returns the changes that operations say they make, for a document that is not known.
-func byOperations(patch []operation) (all []change) {
+func byOperations(patch []review.Operation) (all []change) {
 	for _, o := range patch {
 		at := pathOf(o.Path)
-		value, _ := decode(o.Value)
+		value, _ := review.DecodeJSON(o.Value)
 		if n := len(at); n > 1 && at[n-1].isItem {
 			at[n-1].name = nameIn(at[n-2].key, value)
 		}

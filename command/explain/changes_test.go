@@ -183,13 +183,13 @@ func TestRebuilt(t *testing.T) {
 			if document, err = patch.Apply(document); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			after, _ := decode(document)
+			after, _ := review.DecodeJSON(document)
 			patches, want = append(patches, text), append(want, after)
 		}
 		r := Of(eventOf(podJSON, patches...), Options{ShowValues: true})
-		before, _ := decode([]byte(podJSON))
+		before, _ := review.DecodeJSON([]byte(podJSON))
 		for i, call := range r.Calls {
-			got, _ := decode(call.After)
+			got, _ := review.DecodeJSON(call.After)
 			if call.Known != "rebuilt" || !reflect.DeepEqual(got, want[i]) {
 				t.Fatalf("%v\n%s\nwant\n%s", patches, call.After, encode(want[i]))
 			}
@@ -204,7 +204,7 @@ func TestRebuilt(t *testing.T) {
 // randomOperations returns operations that apply one after the other.
 func randomOperations(random *rand.Rand, document []byte) (all []string) {
 	for range 1 + random.IntN(4) {
-		value, _ := decode(document)
+		value, _ := review.DecodeJSON(document)
 		pointers := append(pointersOf("", value), "/kind")
 		at := pointers[random.IntN(len(pointers))]
 		text := []string{

@@ -149,7 +149,7 @@ func (m *Mask) remember(value any) {
 			return
 		}
 		m.values = append(m.values, v)
-		if inner, err := decode([]byte(v)); err == nil && !isScalar(inner) {
+		if inner, err := review.DecodeJSON([]byte(v)); err == nil && !isScalar(inner) {
 			m.remember(inner) // such as last-applied-configuration
 		}
 		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && len(plain) > 2 {
@@ -170,7 +170,7 @@ func (m *Mask) remember(value any) {
 
 // Object returns a document without what is hidden in it; nil for what is no JSON.
 func (m *Mask) Object(raw []byte) json.RawMessage {
-	value, err := decode(raw)
+	value, err := review.DecodeJSON(raw)
 	if err != nil {
 		return nil
 	}
@@ -189,13 +189,13 @@ func encode(value any) json.RawMessage {
 }
 
 // patch returns operations without what is hidden in them.
-func (m *Mask) patch(patch []operation) (masked []review.Operation) {
+func (m *Mask) patch(patch []review.Operation) (masked []review.Operation) {
 	for _, o := range patch {
 		if o.Op == "copy" || o.Op == "move" {
 			m.copied(tokens(o.From), tokens(o.Path))
 		}
 		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
-		if value, err := decode(o.Value); err == nil && len(o.Value) > 0 {
+		if value, err := review.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
 			one.Value = encode(m.value(tokens(o.Path), value))
 		}
 		masked = append(masked, one)

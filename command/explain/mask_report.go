@@ -44,7 +44,7 @@ func (m *Mask) Report(r *review.Report) {
 // operations hides in the operations of a patch of usher, which has neither copy nor move.
 func (m *Mask) operations(patch []review.Operation) {
 	for i := range patch {
-		if value, err := decode(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
+		if value, err := review.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
 			patch[i].Value = encode(m.value(tokens(patch[i].Path), value))
 		}
 	}

@@ -42,14 +42,14 @@ func TestMask(t *testing.T) {
 		{"/metadata/labels/a", `"v"`, `"v"`, false},
 	} {
 		t.Run(c.at+c.value[:min(30, len(c.value))], func(t *testing.T) {
-			value, err := decode([]byte(c.value))
+			value, err := review.DecodeJSON([]byte(c.value))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := string(encode((&Mask{Secret: c.secret}).value(tokens(c.at), value))); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
-			if got, _ := decode(encode((&Mask{Secret: c.secret, Show: true}).value(tokens(c.at), value))); string(encode(got)) != string(encode(value)) {
+			if got, _ := review.DecodeJSON(encode((&Mask{Secret: c.secret, Show: true}).value(tokens(c.at), value))); string(encode(got)) != string(encode(value)) {
 				t.Errorf("with --show-values %v", got)
 			}
 		})

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,12 +55,7 @@ func inner(value string) string {
 }
 
 func (m *Mask) longestFirst() []string {
-	slices.SortFunc(m.values, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(m.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	m.values = slices.Compact(m.values)
 	return m.values
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 )
@@ -82,14 +81,6 @@ func pathOf(pointer string) (p path) {
 		p = p.member(token)
 	}
 	return p
-}
-
-// decode reads a JSON value, with its numbers as they are written.
-func decode(raw []byte) (value any, err error) {
-	decoder := json.NewDecoder(strings.NewReader(string(raw)))
-	decoder.UseNumber()
-	err = decoder.Decode(&value)
-	return value, err
 }
 
 // tokens returns the keys and indexes of the path.

@@ -82,7 +82,7 @@ func (x *explaining) open() {
 	if (e.Verb == "create" || e.Verb == "update") && len(e.RequestObject) > 0 {
 		x.document = e.RequestObject
 		x.report.Before = x.mask.Object(e.RequestObject)
-		x.ledger.start, _ = decode(e.RequestObject)
+		x.ledger.start, _ = review.DecodeJSON(e.RequestObject)
 	}
 	if e.Verb == "patch" {
 		x.remember(e.RequestObject)
@@ -94,7 +94,7 @@ func (x *explaining) open() {
 
 // remember finds what is hidden in the patch of a client, which is an object or a list of operations.
 func (x *explaining) remember(raw json.RawMessage) {
-	var operations []operation
+	var operations []review.Operation
 	if json.Unmarshal(raw, &operations) == nil {
 		x.mask.patch(operations)
 		return
@@ -197,9 +197,9 @@ func (x *explaining) apply(c called, call *review.Call) []change {
 
 // oneByOne returns what a patch changed in an object that is not known. Elements of lists have their names as far as the
 // outline has them.
-func (x *explaining) oneByOne(patch []operation) (all []change) {
+func (x *explaining) oneByOne(patch []review.Operation) (all []change) {
 	for _, o := range patch {
-		one := []operation{o}
+		one := []review.Operation{o}
 		after, changes, err := applyTo(x.outline, one)
 		if err != nil {
 			all = append(all, byOperations(one)...)
@@ -212,7 +212,7 @@ func (x *explaining) oneByOne(patch []operation) (all []change) {
 }
 
 // applyTo applies a patch as the API server does, and returns the object then, and what changed.
-func applyTo(document []byte, operations []operation) (after []byte, changes []change, err error) {
+func applyTo(document []byte, operations []review.Operation) (after []byte, changes []change, err error) {
 	if len(document) == 0 {
 		return nil, nil, errors.New("there is no object")
 	}
@@ -227,8 +227,8 @@ func applyTo(document []byte, operations []operation) (after []byte, changes []c
 	if after, err = patch.Apply(document); err != nil {
 		return nil, nil, err
 	}
-	was, errBefore := decode(document)
-	is, errAfter := decode(after)
+	was, errBefore := review.DecodeJSON(document)
+	is, errAfter := review.DecodeJSON(after)
 	return after, differences(was, is), errors.Join(errBefore, errAfter)
 }
 
@@ -238,8 +238,8 @@ func (x *explaining) compare() {
 	if x.last < 0 || x.document == nil || stored == nil {
 		return
 	}
-	rebuilt, errRebuilt := decode(x.document)
-	is, errStored := decode(stored)
+	rebuilt, errRebuilt := review.DecodeJSON(x.document)
+	is, errStored := review.DecodeJSON(stored)
 	if errRebuilt != nil || errStored != nil {
 		return
 	}

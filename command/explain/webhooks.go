@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"usher.dev/usher/command/review"
 )
 
 // Prefixes of the annotations that the API server's webhook plug-ins write: k8s.io/apiserver, pkg/admission/plugin/webhook.
@@ -26,7 +28,7 @@ type called struct {
 	mutates                bool // it is a mutating webhook
 	mutated                bool // it changed the object
 	failedOpen             bool
-	patch                  []operation
+	patch                  []review.Operation
 	recorded               bool // the patch is in the event
 }
 
@@ -83,11 +85,11 @@ func (c *called) read(key, value string) (ok bool) {
 		return true
 	}
 	var content struct {
-		Configuration string      `json:"configuration"`
-		Webhook       string      `json:"webhook"`
-		Mutated       bool        `json:"mutated"`
-		Patch         []operation `json:"patch"`
-		PatchType     string      `json:"patchType"`
+		Configuration string             `json:"configuration"`
+		Webhook       string             `json:"webhook"`
+		Mutated       bool               `json:"mutated"`
+		Patch         []review.Operation `json:"patch"`
+		PatchType     string             `json:"patchType"`
 	}
 	if json.Unmarshal([]byte(value), &content) != nil {
 		return false

@@ -35,7 +35,7 @@ func actual(r review.Report) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if got[key], err = decodeJSON(raw); err != nil {
+		if got[key], err = review.DecodeJSON(raw); err != nil {
 			return nil, err
 		}
 	}

@@ -59,7 +59,7 @@ const sidecarName = "foreign-sidecar"
 
 // withSidecar sends the result with a container in front, as injectors add it: nothing else may change.
 func (r *run) withSidecar(result json.RawMessage) *review.Finding {
-	object, err := decodeJSON(result)
+	object, err := review.DecodeJSON(result)
 	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(r.sent())) {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 	if third.Verdict != review.Allowed && third.Verdict != review.Skipped {
 		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+because(third), "")
 	}
-	after, err := decodeJSON(third.After)
+	after, err := review.DecodeJSON(third.After)
 	if err != nil {
 		return r.finding(sidecarName, "the result with a foreign sidecar cannot be read: "+err.Error(), "")
 	}
@@ -89,7 +89,7 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 
 // sent returns the object as it was sent.
 func (r *run) sent() any {
-	object, _ := decodeJSON(r.report.Before)
+	object, _ := review.DecodeJSON(r.report.Before)
 	return object
 }
 

@@ -65,7 +65,7 @@ func (c content) given() bool { return c.file != "" || len(c.inline) > 0 }
 
 // expectation is one member of expect.
 type expectation struct {
-	value    any // as decoded with decodeJSON; nil if it is in a file
+	value    any // as decoded with review.DecodeJSON; nil if it is in a file
 	file     string
 	contains bool
 	line     int // in the file of the case

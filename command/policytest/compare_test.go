@@ -3,11 +3,13 @@ package policytest
 import (
 	"strings"
 	"testing"
+
+	"usher.dev/usher/command/review"
 )
 
 func value(t *testing.T, text string) any {
 	t.Helper()
-	v, err := decodeJSON([]byte(text))
+	v, err := review.DecodeJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

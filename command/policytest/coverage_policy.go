@@ -11,6 +11,7 @@ import (
 
 	kyaml "sigs.k8s.io/yaml"
 
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/yamlnode"
 )
 
@@ -70,7 +71,7 @@ func (c *coverer) add(r Result) {
 		tree = &policyTree{text: s.policy, file: c.policyFile(r.Case), results: map[setting][]Result{}}
 		raw, err := kyaml.YAMLToJSON([]byte(s.policy))
 		if err == nil {
-			tree.value, err = decodeJSON(raw)
+			tree.value, err = review.DecodeJSON(raw)
 		}
 		if tree.lines = yamlnode.Parse([]byte(s.policy)); err != nil {
 			return

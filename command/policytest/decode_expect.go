@@ -1,7 +1,6 @@
 package policytest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/yamlnode"
 )
 
@@ -35,7 +35,7 @@ func (c *Case) decodeExpect(raw json.RawMessage) (problems []error) {
 
 // decodeExpectation reads one member of expect.
 func decodeExpectation(key string, raw json.RawMessage) (e expectation, err error) {
-	if e.value, err = decodeJSON(raw); err != nil {
+	if e.value, err = review.DecodeJSON(raw); err != nil {
 		return e, err
 	}
 	if inner, partial := e.value.(map[string]any); partial && len(inner) == 1 {
@@ -133,14 +133,6 @@ func checkOutcomes(steps map[string]any) error {
 		}
 	}
 	return nil
-}
-
-// decodeJSON decodes a value with numbers as they are written.
-func decodeJSON(raw []byte) (value any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err = d.Decode(&value)
-	return value, err
 }
 
 // findLines finds the lines of the members of expect. They keep the document's line if YAML cannot say.

@@ -44,7 +44,7 @@ func (c *Case) wanted(key string, e expectation) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("expect.%s: %s: %w", key, e.file, err)
 		}
-		if want, err = decodeJSON(raw); err != nil {
+		if want, err = review.DecodeJSON(raw); err != nil {
 			return nil, fmt.Errorf("expect.%s: %s: %w", key, e.file, err)
 		}
 	}

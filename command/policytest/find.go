@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -162,14 +161,4 @@ func absolute(name string) string {
 		return filepath.Clean(name)
 	}
 	return path
-}
-
-// Matching returns the cases whose names a regular expression matches.
-func Matching(all []*Case, expression *regexp.Regexp) (chosen []*Case) {
-	for _, c := range all {
-		if expression.MatchString(c.Name) {
-			chosen = append(chosen, c)
-		}
-	}
-	return chosen
 }

@@ -3,7 +3,6 @@ package recording
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command/explain"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
 )
 
@@ -173,10 +173,8 @@ func withoutExtra(raw json.RawMessage) json.RawMessage {
 // withoutCommands returns an object with as many elements in each list command and args, and with as many httpHeaders, but
 // not their values, wherever they are: in containers, hooks, probes, templates of pods, and the options of kubectl exec.
 func withoutCommands(raw json.RawMessage) json.RawMessage {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var object any
-	if decoder.Decode(&object) != nil {
+	object, err := review.DecodeJSON(raw)
+	if err != nil {
 		return nil
 	}
 	hideCommands(object)

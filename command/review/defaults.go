@@ -115,7 +115,7 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 
 	appsv1.SchemeGroupVersion.WithKind("Deployment"): filling(fillDeployment),
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"): filling(func(r *appsv1.ReplicaSet) {
-		point(&r.Spec.Replicas, 1)
+		poddefaults.Point(&r.Spec.Replicas, 1)
 		poddefaults.Spec(&r.Spec.Template.Spec)
 	}),
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): filling(fillStatefulSet),
@@ -124,32 +124,32 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	batchv1.SchemeGroupVersion.WithKind("CronJob"):    filling(fillCronJob),
 
 	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(func(h *autoscalingv1.HorizontalPodAutoscaler) {
-		point(&h.Spec.MinReplicas, 1)
+		poddefaults.Point(&h.Spec.MinReplicas, 1)
 		if h.Annotations["autoscaling.alpha.kubernetes.io/metrics"] == "" { // other metrics
-			point(&h.Spec.TargetCPUUtilizationPercentage, 80)
+			poddefaults.Point(&h.Spec.TargetCPUUtilizationPercentage, 80)
 		}
 	}),
 	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): filling(fillAutoscaler),
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):            filling(fillNetworkPolicy),
 	networkingv1.SchemeGroupVersion.WithKind("IngressClass"): filling(func(c *networkingv1.IngressClass) {
 		if c.Spec.Parameters != nil {
-			point(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+			poddefaults.Point(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 		}
 	}),
 	discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"): filling(func(s *discoveryv1.EndpointSlice) {
 		for i := range s.Ports {
-			point(&s.Ports[i].Name, "")
-			point(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+			poddefaults.Point(&s.Ports[i].Name, "")
+			poddefaults.Point(&s.Ports[i].Protocol, corev1.ProtocolTCP)
 		}
 	}),
 	rbacv1.SchemeGroupVersion.WithKind("RoleBinding"):        filling(func(b *rbacv1.RoleBinding) { fillBinding(&b.RoleRef, b.Subjects) }),
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"): filling(func(b *rbacv1.ClusterRoleBinding) { fillBinding(&b.RoleRef, b.Subjects) }),
 	schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"): filling(func(c *schedulingv1.PriorityClass) {
-		point(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
+		poddefaults.Point(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
 	}),
 	storagev1.SchemeGroupVersion.WithKind("StorageClass"): filling(func(c *storagev1.StorageClass) {
-		point(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
-		point(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+		poddefaults.Point(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+		poddefaults.Point(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 	}),
 	storagev1.SchemeGroupVersion.WithKind("CSIDriver"): filling(fillDriver),
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"): filling(func(a *storagev1.VolumeAttachment) {
@@ -161,14 +161,14 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	registration.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"):   filling(fillMutating),
 	registration.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"): filling(fillValidating),
 	registration.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"): filling(func(p *registration.ValidatingAdmissionPolicy) {
-		point(&p.Spec.FailurePolicy, registration.Fail)
+		poddefaults.Point(&p.Spec.FailurePolicy, registration.Fail)
 		fillResources(p.Spec.MatchConstraints)
 	}),
 	registration.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"): filling(func(b *registration.ValidatingAdmissionPolicyBinding) {
 		fillResources(b.Spec.MatchResources)
 	}),
 	registration.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"): filling(func(p *registration.MutatingAdmissionPolicy) {
-		point(&p.Spec.FailurePolicy, registration.Fail)
+		poddefaults.Point(&p.Spec.FailurePolicy, registration.Fail)
 		fillResources(p.Spec.MatchConstraints)
 	}),
 	registration.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"): filling(func(b *registration.MutatingAdmissionPolicyBinding) {
@@ -186,18 +186,4 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 // filling returns a function for objects of one type.
 func filling[T any](of func(*T)) func(object any) {
 	return func(object any) { of(object.(*T)) }
-}
-
-// fill sets a field that is empty, point one that is absent.
-func fill[T comparable](field *T, value T) {
-	var empty T
-	if *field == empty {
-		*field = value
-	}
-}
-
-func point[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
-	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func fillNamespace(n *corev1.Namespace) {
-	fill(&n.Status.Phase, corev1.NamespaceActive)
+	poddefaults.Fill(&n.Status.Phase, corev1.NamespaceActive)
 	if n.Name != "" {
 		n.Labels = withLabel(n.Labels, corev1.LabelMetadataName, n.Name)
 	}
@@ -31,7 +31,7 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 }
 
 func fillSecret(s *corev1.Secret) {
-	fill(&s.Type, corev1.SecretTypeOpaque)
+	poddefaults.Fill(&s.Type, corev1.SecretTypeOpaque)
 	for key, value := range s.StringData {
 		if s.Data == nil {
 			s.Data = map[string][]byte{}
@@ -42,24 +42,24 @@ func fillSecret(s *corev1.Secret) {
 }
 
 func fillService(s *corev1.Service) {
-	fill(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
+	poddefaults.Fill(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
 	fillAffinity(&s.Spec)
-	fill(&s.Spec.Type, corev1.ServiceTypeClusterIP)
+	poddefaults.Fill(&s.Spec.Type, corev1.ServiceTypeClusterIP)
 	for i := range s.Spec.Ports {
 		port := &s.Spec.Ports[i]
-		fill(&port.Protocol, corev1.ProtocolTCP)
+		poddefaults.Fill(&port.Protocol, corev1.ProtocolTCP)
 		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
 			port.TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
 	if s.Spec.Type != corev1.ServiceTypeExternalName {
-		point(&s.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+		poddefaults.Point(&s.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	if balances := s.Spec.Type == corev1.ServiceTypeLoadBalancer; balances {
-		point(&s.Spec.AllocateLoadBalancerNodePorts, true)
+		poddefaults.Point(&s.Spec.AllocateLoadBalancerNodePorts, true)
 	}
 	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0 {
-		fill(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+		poddefaults.Fill(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 }
 
@@ -68,9 +68,9 @@ func fillAffinity(s *corev1.ServiceSpec) {
 	case corev1.ServiceAffinityNone:
 		s.SessionAffinityConfig = nil
 	case corev1.ServiceAffinityClientIP:
-		point(&s.SessionAffinityConfig, corev1.SessionAffinityConfig{})
-		point(&s.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
-		point(&s.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+		poddefaults.Point(&s.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		poddefaults.Point(&s.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		poddefaults.Point(&s.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
 	}
 }
 
@@ -78,40 +78,40 @@ func fillAffinity(s *corev1.ServiceSpec) {
 func fillEndpoints(e *corev1.Endpoints) {
 	for i := range e.Subsets {
 		for n := range e.Subsets[i].Ports {
-			fill(&e.Subsets[i].Ports[n].Protocol, corev1.ProtocolTCP)
+			poddefaults.Fill(&e.Subsets[i].Ports[n].Protocol, corev1.ProtocolTCP)
 		}
 	}
 }
 
 func fillPersistentVolume(v *corev1.PersistentVolume) {
-	fill(&v.Status.Phase, corev1.VolumePending)
-	fill(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-	point(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	poddefaults.Fill(&v.Status.Phase, corev1.VolumePending)
+	poddefaults.Fill(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	poddefaults.Point(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	fillStored(&v.Spec.PersistentVolumeSource)
 }
 
 func fillStored(v *corev1.PersistentVolumeSource) {
 	if v.HostPath != nil {
-		point(&v.HostPath.Type, corev1.HostPathUnset)
+		poddefaults.Point(&v.HostPath.Type, corev1.HostPathUnset)
 	}
 	if v.RBD != nil {
-		fill(&v.RBD.RBDPool, "rbd")
-		fill(&v.RBD.RadosUser, "admin")
-		fill(&v.RBD.Keyring, "/etc/ceph/keyring")
+		poddefaults.Fill(&v.RBD.RBDPool, "rbd")
+		poddefaults.Fill(&v.RBD.RadosUser, "admin")
+		poddefaults.Fill(&v.RBD.Keyring, "/etc/ceph/keyring")
 	}
 	if v.ISCSI != nil {
-		fill(&v.ISCSI.ISCSIInterface, "default")
+		poddefaults.Fill(&v.ISCSI.ISCSIInterface, "default")
 	}
 	poddefaults.AzureDisk(v.AzureDisk)
 	if v.ScaleIO != nil {
-		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
-		fill(&v.ScaleIO.FSType, "xfs")
+		poddefaults.Fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
+		poddefaults.Fill(&v.ScaleIO.FSType, "xfs")
 	}
 }
 
 func fillClaim(c *corev1.PersistentVolumeClaim) {
-	fill(&c.Status.Phase, corev1.ClaimPending)
-	point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	poddefaults.Fill(&c.Status.Phase, corev1.ClaimPending)
+	poddefaults.Point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }
 
 func fillNetworkPolicy(p *networkingv1.NetworkPolicy) {
@@ -131,12 +131,12 @@ func fillNetworkPolicy(p *networkingv1.NetworkPolicy) {
 
 func fillPorts(ports []networkingv1.NetworkPolicyPort) {
 	for i := range ports {
-		point(&ports[i].Protocol, corev1.ProtocolTCP)
+		poddefaults.Point(&ports[i].Protocol, corev1.ProtocolTCP)
 	}
 }
 
 func fillAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) {
-	point(&h.Spec.MinReplicas, 1)
+	poddefaults.Point(&h.Spec.MinReplicas, 1)
 	if len(h.Spec.Metrics) == 0 {
 		target := autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(80))}
 		h.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType,
@@ -146,38 +146,38 @@ func fillAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) {
 		percent := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
 		pods := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}
 		fillScaling(&b.ScaleUp, pods, percent)
-		point(&b.ScaleUp.StabilizationWindowSeconds, 0)
+		poddefaults.Point(&b.ScaleUp.StabilizationWindowSeconds, 0)
 		fillScaling(&b.ScaleDown, percent)
 	}
 }
 
 func fillScaling(rules **autoscalingv2.HPAScalingRules, usual ...autoscalingv2.HPAScalingPolicy) {
-	point(rules, autoscalingv2.HPAScalingRules{})
-	point(&(*rules).SelectPolicy, autoscalingv2.MaxChangePolicySelect)
+	poddefaults.Point(rules, autoscalingv2.HPAScalingRules{})
+	poddefaults.Point(&(*rules).SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if (*rules).Policies == nil {
 		(*rules).Policies = usual
 	}
 }
 
 func fillBinding(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
-	fill(&role.APIGroup, rbacv1.GroupName)
+	poddefaults.Fill(&role.APIGroup, rbacv1.GroupName)
 	for i := range subjects {
 		if subjects[i].Kind == rbacv1.UserKind || subjects[i].Kind == rbacv1.GroupKind {
-			fill(&subjects[i].APIGroup, rbacv1.GroupName)
+			poddefaults.Fill(&subjects[i].APIGroup, rbacv1.GroupName)
 		}
 	}
 }
 
 func fillDriver(d *storagev1.CSIDriver) {
-	point(&d.Spec.AttachRequired, true)
-	point(&d.Spec.PodInfoOnMount, false)
-	point(&d.Spec.StorageCapacity, false)
-	point(&d.Spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	poddefaults.Point(&d.Spec.AttachRequired, true)
+	poddefaults.Point(&d.Spec.PodInfoOnMount, false)
+	poddefaults.Point(&d.Spec.StorageCapacity, false)
+	poddefaults.Point(&d.Spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	if len(d.Spec.VolumeLifecycleModes) == 0 {
 		d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 	}
-	point(&d.Spec.RequiresRepublish, false)
-	point(&d.Spec.SELinuxMount, false)
+	poddefaults.Point(&d.Spec.RequiresRepublish, false)
+	poddefaults.Point(&d.Spec.SELinuxMount, false)
 }
 
 func fillMutating(c *registration.MutatingWebhookConfiguration) {
@@ -185,7 +185,7 @@ func fillMutating(c *registration.MutatingWebhookConfiguration) {
 		w := &c.Webhooks[i]
 		fillWebhook(&w.ClientConfig, w.Rules, &w.FailurePolicy, &w.TimeoutSeconds)
 		fillSelectors(&w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector)
-		point(&w.ReinvocationPolicy, registration.NeverReinvocationPolicy)
+		poddefaults.Point(&w.ReinvocationPolicy, registration.NeverReinvocationPolicy)
 	}
 }
 
@@ -198,20 +198,20 @@ func fillValidating(c *registration.ValidatingWebhookConfiguration) {
 }
 
 func fillWebhook(client *registration.WebhookClientConfig, rules []registration.RuleWithOperations, policy **registration.FailurePolicyType, timeout **int32) {
-	point(policy, registration.Fail)
-	point(timeout, 10)
+	poddefaults.Point(policy, registration.Fail)
+	poddefaults.Point(timeout, 10)
 	if client.Service != nil {
-		point(&client.Service.Port, 443)
+		poddefaults.Point(&client.Service.Port, 443)
 	}
 	for i := range rules {
-		point(&rules[i].Scope, registration.AllScopes)
+		poddefaults.Point(&rules[i].Scope, registration.AllScopes)
 	}
 }
 
 func fillSelectors(policy **registration.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
-	point(policy, registration.Equivalent)
-	point(namespaces, metav1.LabelSelector{})
-	point(objects, metav1.LabelSelector{})
+	poddefaults.Point(policy, registration.Equivalent)
+	poddefaults.Point(namespaces, metav1.LabelSelector{})
+	poddefaults.Point(objects, metav1.LabelSelector{})
 }
 
 func fillResources(r *registration.MatchResources) {
@@ -220,10 +220,10 @@ func fillResources(r *registration.MatchResources) {
 	}
 	fillSelectors(&r.MatchPolicy, &r.NamespaceSelector, &r.ObjectSelector)
 	for i := range r.ResourceRules {
-		point(&r.ResourceRules[i].Scope, registration.AllScopes)
+		poddefaults.Point(&r.ResourceRules[i].Scope, registration.AllScopes)
 	}
 	for i := range r.ExcludeResourceRules {
-		point(&r.ExcludeResourceRules[i].Scope, registration.AllScopes)
+		poddefaults.Point(&r.ExcludeResourceRules[i].Scope, registration.AllScopes)
 	}
 }
 

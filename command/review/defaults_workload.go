@@ -21,35 +21,35 @@ func fillReplicationController(r *corev1.ReplicationController) {
 		}
 		poddefaults.Spec(&r.Spec.Template.Spec)
 	}
-	point(&r.Spec.Replicas, 1)
+	poddefaults.Point(&r.Spec.Replicas, 1)
 }
 
 func fillDeployment(d *appsv1.Deployment) {
-	point(&d.Spec.Replicas, 1)
-	point(&d.Spec.RevisionHistoryLimit, 10)
-	point(&d.Spec.ProgressDeadlineSeconds, 600)
-	if fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType); d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-		point(&d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
-		point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+	poddefaults.Point(&d.Spec.Replicas, 1)
+	poddefaults.Point(&d.Spec.RevisionHistoryLimit, 10)
+	poddefaults.Point(&d.Spec.ProgressDeadlineSeconds, 600)
+	if poddefaults.Fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType); d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		poddefaults.Point(&d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 	}
 	poddefaults.Spec(&d.Spec.Template.Spec)
 }
 
 func fillStatefulSet(s *appsv1.StatefulSet) {
-	fill(&s.Spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
-	point(&s.Spec.Replicas, 1)
-	point(&s.Spec.RevisionHistoryLimit, 10)
+	poddefaults.Fill(&s.Spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	poddefaults.Point(&s.Spec.Replicas, 1)
+	poddefaults.Point(&s.Spec.RevisionHistoryLimit, 10)
 	update := &s.Spec.UpdateStrategy
 	if update.Type == "" {
-		point(&update.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+		poddefaults.Point(&update.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
 	}
-	if fill(&update.Type, appsv1.RollingUpdateStatefulSetStrategyType); update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
-		point(&update.RollingUpdate.Partition, 0)
+	if poddefaults.Fill(&update.Type, appsv1.RollingUpdateStatefulSetStrategyType); update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
+		poddefaults.Point(&update.RollingUpdate.Partition, 0)
 	}
-	point(&s.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	poddefaults.Point(&s.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	poddefaults.Fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	poddefaults.Fill(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range s.Spec.VolumeClaimTemplates {
 		claim := &s.Spec.VolumeClaimTemplates[i]
 		claim.APIVersion, claim.Kind = "v1", "PersistentVolumeClaim"
@@ -62,11 +62,11 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 	if d.Annotations[appsv1.DeprecatedTemplateGeneration] == "" {
 		d.Annotations = withLabel(d.Annotations, appsv1.DeprecatedTemplateGeneration, "1")
 	}
-	point(&d.Spec.RevisionHistoryLimit, 10)
-	if fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-		point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	poddefaults.Point(&d.Spec.RevisionHistoryLimit, 10)
+	if poddefaults.Fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 	poddefaults.Spec(&d.Spec.Template.Spec)
 }
@@ -76,30 +76,30 @@ func fillJob(j *batchv1.Job) {
 		j.Labels = j.Spec.Template.Labels
 	}
 	if j.Spec.Completions == nil && j.Spec.Parallelism == nil {
-		point(&j.Spec.Completions, 1)
+		poddefaults.Point(&j.Spec.Completions, 1)
 	}
-	point(&j.Spec.Parallelism, 1)
+	poddefaults.Point(&j.Spec.Parallelism, 1)
 	if j.Spec.BackoffLimitPerIndex != nil {
-		point(&j.Spec.BackoffLimit, math.MaxInt32)
+		poddefaults.Point(&j.Spec.BackoffLimit, math.MaxInt32)
 	}
-	point(&j.Spec.BackoffLimit, 6)
-	point(&j.Spec.CompletionMode, batchv1.NonIndexedCompletion)
-	point(&j.Spec.Suspend, false)
-	point(&j.Spec.ManualSelector, false)
+	poddefaults.Point(&j.Spec.BackoffLimit, 6)
+	poddefaults.Point(&j.Spec.CompletionMode, batchv1.NonIndexedCompletion)
+	poddefaults.Point(&j.Spec.Suspend, false)
+	poddefaults.Point(&j.Spec.ManualSelector, false)
 	replace := batchv1.TerminatingOrFailed
 	if j.Spec.PodFailurePolicy != nil {
 		replace = batchv1.Failed
 	}
-	point(&j.Spec.PodReplacementPolicy, replace)
+	poddefaults.Point(&j.Spec.PodReplacementPolicy, replace)
 	fillConditions(j.Spec.PodFailurePolicy)
 	poddefaults.Spec(&j.Spec.Template.Spec)
 }
 
 func fillCronJob(c *batchv1.CronJob) {
-	fill(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-	point(&c.Spec.Suspend, false)
-	point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
-	point(&c.Spec.FailedJobsHistoryLimit, 1)
+	poddefaults.Fill(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	poddefaults.Point(&c.Spec.Suspend, false)
+	poddefaults.Point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
+	poddefaults.Point(&c.Spec.FailedJobsHistoryLimit, 1)
 	fillConditions(c.Spec.JobTemplate.Spec.PodFailurePolicy)
 	poddefaults.Spec(&c.Spec.JobTemplate.Spec.Template.Spec)
 }
@@ -110,7 +110,7 @@ func fillConditions(p *batchv1.PodFailurePolicy) {
 	}
 	for i := range p.Rules {
 		for n := range p.Rules[i].OnPodConditions {
-			fill(&p.Rules[i].OnPodConditions[n].Status, corev1.ConditionTrue)
+			poddefaults.Fill(&p.Rules[i].OnPodConditions[n].Status, corev1.ConditionTrue)
 		}
 	}
 }

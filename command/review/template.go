@@ -85,11 +85,17 @@ func podJSON(raw []byte, podOf func(*document.Document) *document.Document) ([]b
 	if pod == nil || workload.Err() != nil || pod.Err() != nil {
 		return nil, errors.New("is not a pod template")
 	}
-	var ordered any
-	decoder := json.NewDecoder(bytes.NewReader(pod.Bytes()))
-	decoder.UseNumber()
-	if err := decoder.Decode(&ordered); err != nil {
+	ordered, err := DecodeJSON(pod.Bytes())
+	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(ordered)
+}
+
+// DecodeJSON decodes a value with its numbers as they are written.
+func DecodeJSON(raw []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
 }

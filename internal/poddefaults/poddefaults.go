@@ -11,11 +11,11 @@ import (
 
 // Spec fills in what pods and templates of pods have in common.
 func Spec(s *corev1.PodSpec) {
-	fill(&s.DNSPolicy, corev1.DNSClusterFirst)
-	fill(&s.RestartPolicy, corev1.RestartPolicyAlways)
-	fill(&s.SchedulerName, corev1.DefaultSchedulerName)
-	point(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	point(&s.SecurityContext, corev1.PodSecurityContext{})
+	Fill(&s.DNSPolicy, corev1.DNSClusterFirst)
+	Fill(&s.RestartPolicy, corev1.RestartPolicyAlways)
+	Fill(&s.SchedulerName, corev1.DefaultSchedulerName)
+	Point(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	Point(&s.SecurityContext, corev1.PodSecurityContext{})
 	for i := range s.InitContainers {
 		Container(&s.InitContainers[i])
 	}
@@ -34,17 +34,17 @@ func Spec(s *corev1.PodSpec) {
 
 // Container fills in the fields of a container.
 func Container(c *corev1.Container) {
-	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
-	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	Fill(&c.ImagePullPolicy, pullPolicy(c.Image))
+	Fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	Fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
-		fill(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		Fill(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			fillFieldRef(from.FieldRef)
 			if from.FileKeyRef != nil {
-				point(&from.FileKeyRef.Optional, false)
+				Point(&from.FileKeyRef.Optional, false)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 
 func fillFieldRef(r *corev1.ObjectFieldSelector) {
 	if r != nil {
-		fill(&r.APIVersion, "v1")
+		Fill(&r.APIVersion, "v1")
 	}
 }
 
@@ -77,20 +77,20 @@ func fillProbe(p *corev1.Probe) {
 	if p == nil {
 		return
 	}
-	fill(&p.TimeoutSeconds, 1)
-	fill(&p.PeriodSeconds, 10)
-	fill(&p.SuccessThreshold, 1)
-	fill(&p.FailureThreshold, 3)
+	Fill(&p.TimeoutSeconds, 1)
+	Fill(&p.PeriodSeconds, 10)
+	Fill(&p.SuccessThreshold, 1)
+	Fill(&p.FailureThreshold, 3)
 	fillGet(p.HTTPGet)
 	if p.GRPC != nil {
-		point(&p.GRPC.Service, "")
+		Point(&p.GRPC.Service, "")
 	}
 }
 
 func fillGet(g *corev1.HTTPGetAction) {
 	if g != nil {
-		fill(&g.Path, "/")
-		fill(&g.Scheme, corev1.URISchemeHTTP)
+		Fill(&g.Path, "/")
+		Fill(&g.Scheme, corev1.URISchemeHTTP)
 	}
 }
 
@@ -101,21 +101,21 @@ func Volume(v *corev1.VolumeSource) {
 	case *v == corev1.VolumeSource{}:
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	case v.Secret != nil:
-		point(&v.Secret.DefaultMode, mode)
+		Point(&v.Secret.DefaultMode, mode)
 	case v.ConfigMap != nil:
-		point(&v.ConfigMap.DefaultMode, mode)
+		Point(&v.ConfigMap.DefaultMode, mode)
 	case v.DownwardAPI != nil:
-		point(&v.DownwardAPI.DefaultMode, mode)
+		Point(&v.DownwardAPI.DefaultMode, mode)
 		fillFiles(v.DownwardAPI.Items)
 	case v.HostPath != nil:
-		point(&v.HostPath.Type, corev1.HostPathUnset)
+		Point(&v.HostPath.Type, corev1.HostPathUnset)
 	case v.Projected != nil:
-		point(&v.Projected.DefaultMode, mode)
+		Point(&v.Projected.DefaultMode, mode)
 		fillProjected(v.Projected.Sources)
 	case v.Image != nil:
-		fill(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
+		Fill(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		point(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		Point(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	default:
 		fillRemote(v)
 	}
@@ -127,7 +127,7 @@ func fillProjected(sources []corev1.VolumeProjection) {
 			fillFiles(s.DownwardAPI.Items)
 		}
 		if s.ServiceAccountToken != nil {
-			point(&s.ServiceAccountToken.ExpirationSeconds, 3600)
+			Point(&s.ServiceAccountToken.ExpirationSeconds, 3600)
 		}
 	}
 }
@@ -141,27 +141,27 @@ func fillFiles(items []corev1.DownwardAPIVolumeFile) {
 // fillRemote fills in what storage elsewhere is called by.
 func fillRemote(v *corev1.VolumeSource) {
 	if v.ISCSI != nil {
-		fill(&v.ISCSI.ISCSIInterface, "default")
+		Fill(&v.ISCSI.ISCSIInterface, "default")
 	}
 	if v.RBD != nil {
-		fill(&v.RBD.RBDPool, "rbd")
-		fill(&v.RBD.RadosUser, "admin")
-		fill(&v.RBD.Keyring, "/etc/ceph/keyring")
+		Fill(&v.RBD.RBDPool, "rbd")
+		Fill(&v.RBD.RadosUser, "admin")
+		Fill(&v.RBD.Keyring, "/etc/ceph/keyring")
 	}
 	AzureDisk(v.AzureDisk)
 	if v.ScaleIO != nil {
-		fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
-		fill(&v.ScaleIO.FSType, "xfs")
+		Fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
+		Fill(&v.ScaleIO.FSType, "xfs")
 	}
 }
 
 // AzureDisk fills in the fields of such a volume; nil is left alone.
 func AzureDisk(d *corev1.AzureDiskVolumeSource) {
 	if d != nil {
-		point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		point(&d.FSType, "ext4")
-		point(&d.ReadOnly, false)
-		point(&d.Kind, corev1.AzureSharedBlobDisk)
+		Point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		Point(&d.FSType, "ext4")
+		Point(&d.ReadOnly, false)
+		Point(&d.Kind, corev1.AzureSharedBlobDisk)
 	}
 }
 
@@ -185,15 +185,16 @@ func with(all, others corev1.ResourceList) corev1.ResourceList {
 	return both
 }
 
-// fill sets a field that is empty, point one that is absent.
-func fill[T comparable](field *T, value T) {
+// Fill sets a field that is empty.
+func Fill[T comparable](field *T, value T) {
 	var empty T
 	if *field == empty {
 		*field = value
 	}
 }
 
-func point[T any](field **T, value T) {
+// Point sets a field that is absent.
+func Point[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
