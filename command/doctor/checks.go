@@ -91,14 +91,6 @@ var checks = []Check{
 // Checks returns the kinds of findings, those that cause others first.
 func Checks() []Check { return slices.Clone(checks) }
 
-// IDs returns the names of the kinds of findings, in the same order.
-func IDs() (ids []string) {
-	for _, c := range checks {
-		ids = append(ids, c.ID)
-	}
-	return ids
-}
-
 // rank returns the position of a check; -1 if there is none with the id.
 func rank(id string) int {
 	return slices.IndexFunc(checks, func(c Check) bool { return c.ID == id })
