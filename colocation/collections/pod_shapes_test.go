@@ -68,11 +68,10 @@ func TestShapes(t *testing.T) {
 	}
 	var last []byte
 	for i := range pods {
-		raw, pod := randomPod(t, rng)
-		if rng.IntN(3) == 0 && last != nil { // of the same shape
-			raw = last
-		} else {
-			raw = furnished(t, rng, raw, pod, i)
+		_, pod := randomPod(t, rng)
+		raw := last // of the same shape
+		if rng.IntN(3) > 0 || last == nil {
+			raw = furnished(t, rng, pod, i)
 		}
 		same.check(t, raw)
 		last = renamed(raw, i)
@@ -91,7 +90,7 @@ func renamed(raw []byte, i int) []byte {
 }
 
 // furnished returns a random pod with more of the metadata that pods have.
-func furnished(t *testing.T, rng *rand.Rand, raw []byte, pod *corev1.Pod, i int) []byte {
+func furnished(t *testing.T, rng *rand.Rand, pod *corev1.Pod, i int) []byte {
 	t.Helper()
 	pod.UID, pod.ResourceVersion, pod.Generation = "u-1", fmt.Sprint(i), int64(rng.IntN(3))
 	pod.CreationTimestamp = metav1.Unix(int64(i), 0)
