@@ -17,8 +17,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestSoakSpeed measures the cost of the ledger: 32 clients create pods in one quota, without quotas, with the ledger,
-// and with one compare-and-swap for each pod. The ways alternate in one run, so that other load on the machine affects
+// TestSoakSpeed measures the cost of the ledger: clients create pods in one quota, without quotas, with the ledger, with
+// grants, and with one compare-and-swap for each pod. The ways alternate in one run, so that other load on the machine affects
 // all of them; only the replicas of one way run at a time. The test asserts nothing about time.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
@@ -32,29 +32,40 @@ func TestSoakSpeed(t *testing.T) {
 		stored(t, front.lead(usher))
 		run(context.Background(), t, usher)
 	})
-	plain := newPlainLedgers(replicas())
-	ways := []*way{
+	all := []*kubetest.Usher{usher, without, alone, grants}
+	compare(ctx, t, all, 32, []*way{
 		{name: "without quotas", through: without, first: replicas()},
 		{name: "with the ledger", through: usher, first: replicas()},
 		{name: "with grants", through: grants, first: replicas()},
-		{name: "the same, pods to one replica", through: usher, first: 1},
-		{name: "with the ledger, one replica", through: alone, first: 1},
-		{name: "one PUT for each pod", through: without, first: replicas(), instead: plain},
+		{name: "the same ledger, one replica", through: alone, first: 1},
+		{name: "one PUT for each pod", through: without, first: replicas(), instead: newPlainLedgers(replicas())},
+	})
+	for _, clients := range []int{128, 500} {
+		compare(ctx, t, all, clients, []*way{
+			{name: "without quotas", through: without, first: replicas()},
+			{name: "with the ledger", through: usher, first: replicas()},
+			{name: "with grants", through: grants, first: replicas()},
+		})
 	}
+	t.Logf("one PUT for each pod: %d conflicts", conflicts.Load())
+}
+
+// compare measures some ways in turn, and prints the results beside the first of them.
+func compare(ctx context.Context, t *testing.T, all []*kubetest.Usher, clients int, ways []*way) {
+	t.Helper()
 	for range 4 {
 		for _, w := range ways {
-			for _, u := range []*kubetest.Usher{usher, without, alone, grants} {
+			for _, u := range all {
 				if u != w.through {
 					stop(u)
 				}
 			}
-			w.measure(ctx, t, 400, 32)
+			w.measure(ctx, t, max(1000, 2*clients), clients)
 		}
 	}
 	for _, w := range ways {
-		t.Log(w.told(ways[0]))
+		t.Logf("%d clients: %s", clients, w.told(ways[0]))
 	}
-	t.Logf("one PUT for each pod: %d conflicts", conflicts.Load())
 }
 
 // another starts an usher that evaluates quotas if gates say so. It gets no reviews yet.
