@@ -42,11 +42,7 @@ func TestGuarantee(t *testing.T) {
 		defer close(done)
 		r.crowd.run(ctx, r.seed, r.clients)
 	}()
-	r.after(50, done)
-	r.killReplica(ctx)
-	r.after(110, done)
-	r.restartAPIServer(ctx)
-	<-done
+	r.killBoth(ctx, 50, 110, done)
 	r.settle(ctx)
 }
 
@@ -141,6 +137,15 @@ func newTrial(ctx context.Context, t *testing.T, namespace string, scale, client
 	front.lost.Store(3)
 	t.Cleanup(front.calm)
 	return r
+}
+
+// killBoth kills a replica and restarts the API server, each after a number of pods, and waits until the clients are done.
+func (r *trial) killBoth(ctx context.Context, replica, server int64, done <-chan struct{}) {
+	r.after(replica, done)
+	r.killReplica(ctx)
+	r.after(server, done)
+	r.restartAPIServer(ctx)
+	<-done
 }
 
 // after waits until a number of pods were tried.

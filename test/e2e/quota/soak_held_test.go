@@ -33,13 +33,7 @@ func TestHeld(t *testing.T) {
 	}
 	ctx := cluster.Within(t, 5*time.Minute)
 	h := newHeldTrial(ctx, t, "held", gates, 3, 24, 2000, 5*time.Second)
-	h.run(ctx, func(done <-chan struct{}) {
-		h.after(500, done)
-		h.killReplica(ctx)
-		h.after(1200, done)
-		h.restartAPIServer(ctx)
-		<-done
-	})
+	h.run(ctx, func(done <-chan struct{}) { h.killBoth(ctx, 500, 1200, done) })
 	h.end(ctx)
 }
 
@@ -59,13 +53,7 @@ func TestGrants(t *testing.T) {
 	}
 	ctx := cluster.Within(t, 5*time.Minute)
 	h := newGrantsTrial(ctx, t, 24, 3000)
-	h.run(ctx, func(done <-chan struct{}) {
-		h.after(800, done)
-		h.killReplica(ctx)
-		h.after(1800, done)
-		h.restartAPIServer(ctx)
-		<-done
-	})
+	h.run(ctx, func(done <-chan struct{}) { h.killBoth(ctx, 800, 1800, done) })
 	h.end(ctx)
 }
 
