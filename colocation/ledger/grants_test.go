@@ -33,7 +33,21 @@ func onePod(i int) *quota.Pod {
 
 // cutOff lets nothing be heard of the replica any more.
 func (w *watcher) cutOff() {
-	w.options.Store = &fakeStore{before: func() error { return errors.New("cut off") }}
+	w.line.cut.Store(true)
+}
+
+// remembered returns the number of quotas in which the replica remembers pods.
+func (w *watcher) remembered(b *bench) int {
+	w.Ledger.grants.mu.Lock()
+	defer w.Ledger.grants.mu.Unlock()
+	return len(w.Ledger.grants.in[keyOf(b.store.get("q").Quota)].of)
+}
+
+// found returns the number of grants of others that the replica remembers.
+func (w *watcher) found() int {
+	w.Ledger.grants.mu.Lock()
+	defer w.Ledger.grants.mu.Unlock()
+	return len(w.Ledger.grants.found)
 }
 
 // grants returns what the record of a quota says of grants, and the number of its other reservations.
@@ -76,19 +90,19 @@ func TestGrant(t *testing.T) {
 		if record := b.store.get("q").Record; !strings.Contains(record, `{"pod":"quotas/_r1_q_q","quota":"q","request":{"cpu":"10"},"grant":true,"at":`) {
 			t.Error(record)
 		}
-		writes := b.store.writes
+		writes := b.store.written()
 		r1.admit(t, 6, 12)
-		expect(t, "writes", b.store.writes-writes, 0)
+		expect(t, "writes", b.store.written()-writes, 0)
 		expect(t, "the record", b.grants(t, "q"), "r1 q: 10/0, 5 pods")
 		r1.Pods().Put(seenPod(onePod(6), 3))
 		r1.admit(t, 13, 13)
 		time.Sleep(grantUse / 4)
 		expect(t, "less than a quarter was left", b.record("q")[:7]+b.grants(t, "q"), "seen 3:r1 q: 21749m/0, 12 pods")
-		expect(t, "writes", b.store.writes-writes, 1)
+		expect(t, "writes", b.store.written()-writes, 1)
 		expect(t, "granted", r1.Stats().Granted, 8)
 		time.Sleep(3 * grantUse)
 		expect(t, "given back when it is idle", b.grants(t, "q"), "12 pods")
-		expect(t, "remembered", len(r1.grants.in[keyOf(b.store.get("q").Quota)].of), 0)
+		expect(t, "remembered", r1.remembered(b), 0)
 	})
 }
 
@@ -159,7 +173,7 @@ func TestGrantOfTheDead(t *testing.T) {
 		expect(t, "dropped", b.record("q"), "seen 708:")
 		expect(t, "the room is free", b.reserve(r2.Ledger, ask(makePod("q/big", "big", "cpu=20"))), "granted")
 		r2.sweep(t.Context())
-		expect(t, "found", len(r2.grants.found), 0)
+		expect(t, "found", r2.found(), 0)
 	})
 }
 
@@ -237,14 +251,14 @@ func TestGrantAndOtherChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"), makeQuota("other", "top", "cpu=100"))
 		r1, r2 := b.granting("r1"), b.granting("r2")
-		b.store.before = func() error { time.Sleep(time.Millisecond); return nil }
+		b.store.disturb(func() error { time.Sleep(time.Millisecond); return nil }, nil)
 		r1.admit(t, 1, 8)
 		r2.show("top")
 		r2.announce(t, makeQuota("other", "top", "cpu=9"))
-		writes := b.store.writes
+		writes := b.store.written()
 		r1.show("top")
 		time.Sleep(grantUse / 4)
-		expect(t, "writes", b.store.writes-writes, 0)
+		expect(t, "writes", b.store.written()-writes, 0)
 		granted := r1.Stats().Granted
 		r1.admit(t, 9, 9)
 		expect(t, "granted", r1.Stats().Granted-granted, 1)
@@ -256,9 +270,9 @@ func TestGrantAndOtherChange(t *testing.T) {
 // what was allowed before.
 func TestGrantUnknownOutcome(t *testing.T) {
 	for what, disturb := range map[string]func(b *bench, err error){
-		"lost answer":  func(b *bench, err error) { b.store.after = func() error { return err } },
-		"lost request": func(b *bench, err error) { b.store.before = func() error { return err } },
-		"conflict":     func(b *bench, err error) { b.store.before = func() error { return ErrConflict } },
+		"lost answer":  func(b *bench, err error) { b.store.disturb(nil, func() error { return err }) },
+		"lost request": func(b *bench, err error) { b.store.disturb(func() error { return err }, nil) },
+		"conflict":     func(b *bench, err error) { b.store.disturb(func() error { return ErrConflict }, nil) },
 	} {
 		inBubble(t, "cpu=100", func(t *testing.T, b *bench, r1, r2 *watcher) {
 			disturb(b, errors.New("lost"))
@@ -273,7 +287,7 @@ func TestGrantUnknownOutcome(t *testing.T) {
 			if err == nil || r1.Stats().Writes == writes {
 				t.Error(what, "admitted beyond the grant", b.judged(v, err))
 			}
-			b.store.before, b.store.after = nil, nil
+			b.store.disturb(nil, nil)
 			time.Sleep(grantUse)
 			r1.admit(t, 16, 16)
 			time.Sleep(3 * grantUse)
@@ -341,12 +355,12 @@ func TestGrantAtTheEnd(t *testing.T) {
 		go r1.Run(ctx)
 		r1.admit(t, 6, 8)
 		conflicts := 2
-		b.store.before = func() error {
+		b.store.disturb(func() error {
 			if conflicts--; conflicts >= 0 {
 				return ErrConflict
 			}
 			return nil
-		}
+		}, nil)
 		end()
 		time.Sleep(grantUse)
 		expect(t, "given back", b.grants(t, "q"), "8 pods")
@@ -394,7 +408,7 @@ func TestDemandTurn(t *testing.T) {
 func TestGrantShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=60"), makeQuota("a", "top", "cpu=60"), makeQuota("b", "top", "cpu=60"))
-		b.store.before = func() error { time.Sleep(time.Millisecond); return nil }
+		b.store.disturb(func() error { time.Sleep(time.Millisecond); return nil }, nil)
 		r := b.granting("r1")
 		var all sync.WaitGroup
 		for i := range 10 {
@@ -415,7 +429,7 @@ func TestGrantSmaller(t *testing.T) {
 		expect(t, "another pod", b.reserve(r2.Ledger, ask(makePod("q/big", "big", "cpu=66"))), "granted")
 		r1.show("q")
 		r1.admit(t, 6, 6)
-		b.store.after = func() error { return errors.New("lost") }
+		b.store.disturb(nil, func() error { return errors.New("lost") })
 		time.Sleep(grantUse/2 + time.Millisecond)
 		r1.admit(t, 7, 7)
 		time.Sleep(grantUse / 20)
@@ -426,7 +440,7 @@ func TestGrantSmaller(t *testing.T) {
 			cancel()
 		}
 		expect(t, "spent", r1.Stats().Granted, 8)
-		b.store.after = nil
+		b.store.disturb(nil, nil)
 		time.Sleep(grantUse)
 	})
 }

@@ -194,16 +194,33 @@ func (s *fakeStore) Pods(context.Context) (string, error) {
 }
 
 func (s *fakeStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {
-	if s.before != nil {
-		if err := s.before(); err != nil {
+	s.mu.Lock()
+	before, after := s.before, s.after
+	s.mu.Unlock()
+	if before != nil {
+		if err := before(); err != nil {
 			return Object{}, err
 		}
 	}
 	made, err := s.swap(key, version, record)
-	if err == nil && s.after != nil {
-		err = s.after()
+	if err == nil && after != nil {
+		err = after()
 	}
 	return made, err
+}
+
+// written returns the number of writes so far.
+func (s *fakeStore) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+// disturb sets what is called before and after each write, while others may write.
+func (s *fakeStore) disturb(before, after func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
 }
 
 func (s *fakeStore) swap(key types.NamespacedName, version, record string) (Object, error) {

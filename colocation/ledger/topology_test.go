@@ -25,6 +25,27 @@ type watcher struct {
 	b      *bench
 	quotas map[types.NamespacedName]*quota.Quota
 	known  atomic.Pointer[quota.Tree]
+	line   *line
+}
+
+// line is the way to a store, which may be cut.
+type line struct {
+	*fakeStore
+	cut atomic.Bool
+}
+
+func (l *line) Read(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if l.cut.Load() {
+		return Object{}, errNetwork
+	}
+	return l.fakeStore.Read(ctx, key)
+}
+
+func (l *line) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
+	if l.cut.Load() {
+		return Object{}, errNetwork
+	}
+	return l.fakeStore.Write(ctx, key, version, record)
 }
 
 // watcher returns a replica that has observed all quotas so far.
@@ -36,9 +57,9 @@ func (b *bench) granting(name string) *watcher {
 }
 
 func (b *bench) watcherWith(o Options) *watcher {
-	w := &watcher{b: b, quotas: map[types.NamespacedName]*quota.Quota{}}
+	w := &watcher{b: b, quotas: map[types.NamespacedName]*quota.Quota{}, line: &line{fakeStore: b.store}}
 	tree := func(context.Context, string) (*quota.Tree, error) { return w.known.Load(), nil }
-	o.Tree, o.Store, o.Now = tree, b.store, b.now
+	o.Tree, o.Store, o.Now = tree, w.line, b.now
 	w.Ledger = New(o)
 	w.Pods().Replace(nil, "")
 	for _, name := range slices.Sorted(maps.Keys(b.store.names())) {
