@@ -510,3 +510,13 @@ func TestGrantOfDeletedQuota(t *testing.T) {
 		expect(t, "given back", <-done, nil)
 	})
 }
+
+// A quota that the tree has and the watch of the ledger has not shown yet is reported, with the gate, too.
+func TestReportBeforeTheWatch(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=10"))
+	w := b.granting("r1")
+	w.known.Store(b.tree.With(map[types.NamespacedName]*quota.Quota{{Namespace: quotaNamespace, Name: "new"}: makeQuota("new", "", "cpu=1")}))
+	if rows, err := w.Report(); err != nil || len(rows) != 2 {
+		t.Error(rows, err)
+	}
+}

@@ -105,6 +105,9 @@ func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdi
 	if alone, ok := l.options.Store.(*memStore); ok && !known {
 		object, _ = alone.Read(context.Background(), keyOf(top)) // its error is always nil
 	}
+	if object.Quota == nil { // the watch of the ledger has not shown it yet
+		object.Quota = top
+	}
 	found, err := parseRecord(object.Record)
 	if err != nil {
 		found = record{} // the next write reports it
@@ -113,7 +116,8 @@ func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdi
 	l.accounts.with(tree, func(a *accounts) {
 		entered, _ := l.enterSpent(a, v, found)
 		own, _ := l.dropSeen(a, v, entered)
-		own.Pods = slices.DeleteFunc(own.Pods, func(r reservation) bool { return l.grants.live(&r, v.now) }) // the room is given back to whoever needs it
+		// Grants that can be recalled are not reported as reserved.
+		own.Pods = slices.DeleteFunc(own.Pods, func(r reservation) bool { return l.grants.live(&r, v.now) })
 		misplaced, _ := l.dropSeen(a, v, v.misplaced)
 		h := newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods))
 		h.needs = newest(found.Seen, v.misplaced.Seen)
