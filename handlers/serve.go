@@ -168,8 +168,8 @@ func (a reply) write(w http.ResponseWriter) {
 // contentType is the header of answers that are reviews. net/http copies it.
 var contentType = []string{"application/json"}
 
-// smallAnswer is the number of bytes up to which net/http finds the length of an answer itself. It sends longer ones in
-// chunks, unless it is told.
+// smallAnswer is the size in bytes up to which net/http sets Content-Length itself. It sends a longer answer in chunks unless
+// Content-Length is set.
 const smallAnswer = 2 << 10
 
 // unauthenticatedError is the fault of a request whose sender must not post reviews.

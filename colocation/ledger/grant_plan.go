@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// grantPlan is what the next record says of the grants of this replica.
+// grantPlan describes the grants of this replica in the next record.
 type grantPlan struct {
 	at     int64 // identifies them
 	next   int   // the number of the first admitted pod that the record does not name

@@ -38,7 +38,7 @@ type grants struct {
 	until map[types.NamespacedName]time.Time // no grants are taken in a record until then, because they were recalled
 }
 
-// foundGrant is what is known of a grant in a record, usually of another replica.
+// foundGrant holds what is known about a grant in a record, usually of another replica.
 type foundGrant struct {
 	at   time.Time // when it was found first: the clocks of replicas differ
 	pods string    // a version of the pods that was read after the last pod that it admitted could be stored; empty: none yet
@@ -67,7 +67,7 @@ type grant struct {
 	demand demand
 }
 
-// grantCheck is what a version of the record says of the grants.
+// grantCheck holds what a version of the record says about the grants.
 type grantCheck struct {
 	version string
 	held    map[string]bool // the quotas whose grants are in force
@@ -180,8 +180,8 @@ func (g *grant) low() bool {
 	return false
 }
 
-// demand is what the pods of a quota that this replica admitted needed lately: in the current period of grantUse and in
-// the one before.
+// demand is the sum of the requests of the pods that this replica recently admitted to a quota: in the current period of
+// grantUse and in the one before.
 type demand struct {
 	since       time.Time
 	now, before sum

@@ -9,7 +9,7 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// age returns for how long a grant of another replica is known.
+// age returns how long ago a grant was found first.
 func (g *grants) age(r *reservation, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *Ledger) recallFrom(ctx context.Context, tree *quota.Tree, c QuotaChange
 	}
 }
 
-// longest returns for how long some grant of a record may still be spent.
+// longest returns the longest time for which a grant in a record may still be spent.
 func (l *Ledger) longest(r record, spent func(*reservation) bool) (left time.Duration) {
 	now := l.options.Now()
 	for i := range r.Pods {

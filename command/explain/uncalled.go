@@ -33,7 +33,7 @@ var (
 		`has received too many requests|is currently unable|was unable to return a response)|an error on the server|` +
 		`webhook response|webhook returned|json parse error|patch type`)
 	timedOut = regexp.MustCompile(`(?:context deadline exceeded|Client\.Timeout exceeded|request canceled)[^"]*$`)
-	// dialled matches a time-out before the request was sent.
+	// dialled matches a timeout before the request was sent.
 	dialled = regexp.MustCompile(`dial tcp|TLS handshake timeout`)
 	// seenByDoctor matches the answers of usher that usher doctor looks into: a wrong path, and that usher is not ready.
 	seenByDoctor = regexp.MustCompile(`the server (?:could not find the requested resource|is currently unable)`)

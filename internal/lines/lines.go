@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pause is how long a line may wait: what a process that is killed may lose.
+// Pause is the maximum time for which a line waits to be written. A process that is killed loses these lines.
 const Pause = 10 * time.Millisecond
 
 // most is the maximum number of bytes of lines that are written together. Linux does not mix writes up to this size to a
