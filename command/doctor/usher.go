@@ -1,25 +1,15 @@
 package doctor
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	registration "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
-	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -130,95 +120,6 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 	return found
 }
 
-// narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
-// authors of objects can decide what is left out, or if users who may do nearly everything or three quarters of the namespaces are.
-func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
-	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
-	about, then, severe, mild := w.about(), []string(nil), []string(nil), []string(nil)
-	left, reasons := w.withoutOthers(added)
-	taken, all := w.takesIn(namespaces)
-	for _, what := range added {
-		field, rest, _ := strings.Cut(what, " ")
-		name, _, _ := strings.Cut(rest, ":")
-		change := change{field: field}
-		switch {
-		case field == "objectSelector" && w.forNamespaced():
-			change.value, then = w.neededObjects(), append(then, byAuthors)
-		case field == "matchConditions" && reasons[name] != "":
-			change.value, then = left, append(then, reasons[name])
-		case field == "namespaceSelector" && all > 0 && taken*4 <= all:
-			change.value = w.neededNamespaces()
-			what += fmt.Sprintf(", which %d of the %d namespaces meet", taken, all)
-		default:
-			mild = append(mild, what)
-			continue
-		}
-		severe, about.changes = append(severe, what), withChange(about.changes, change)
-	}
-	if len(severe) > 0 {
-		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), strings.Join(once(then), "")))
-	}
-	if len(mild) > 0 {
-		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), review.Info))
-	}
-	return found
-}
-
-// neededNamespaces returns the namespaceSelector that usher needs, with the namespaces that are left out by name.
-func (w entry) neededNamespaces() *metav1.LabelSelector {
-	names := namesLeftOut(w.NamespaceSelector)
-	switch {
-	case len(names) > 0:
-		return without(w.needed.NamespaceSelector, names)
-	case w.needed.NamespaceSelector == nil:
-		return &metav1.LabelSelector{}
-	}
-	return w.needed.NamespaceSelector
-}
-
-// forNamespaced reports whether the webhook is for objects in namespaces, which many people may write.
-func (w entry) forNamespaced() bool {
-	namespaced, _ := scopes(w.Rules, resources.BuiltIn())
-	return namespaced
-}
-
-// written matches where an expression reads what the author of a request writes.
-var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options)\b)`)
-
-// byAuthors is why it matters that something is asked of what the author of a request writes.
-const byAuthors = " Whoever writes an object can decide whether usher sees it."
-
-// withoutOthers returns the match conditions without those of the additions that matter, and why these do, by name: they read what the
-// author of a request writes, or leave out users who may do nearly everything.
-func (w entry) withoutOthers(additions []string) (left []registration.MatchCondition, reasons map[string]string) {
-	left, reasons = []registration.MatchCondition{}, map[string]string{}
-	for _, c := range w.MatchConditions {
-		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
-		added := c.Name != "not-excluded-pods" && slices.ContainsFunc(additions, func(what string) bool { return strings.HasPrefix(what, "matchConditions "+c.Name+": ") })
-		switch users := webhookmatch.LeavesOut(c, w.Rules); {
-		case added && w.forNamespaced() && written.MatchString(text):
-			reasons[c.Name] = byAuthors
-		case added && len(users) > 0:
-			reasons[c.Name] = fmt.Sprintf(" It leaves out %s.", review.List(users))
-		default:
-			left = append(left, c)
-		}
-	}
-	return left, reasons
-}
-
-// takesIn returns for how many namespaces the webhook is called, of those that usher needs it for.
-func (w entry) takesIn(namespaces []corev1.Namespace) (taken, all int) {
-	needed, is := selector.Of(w.needed.NamespaceSelector), selector.Of(w.NamespaceSelector)
-	for _, n := range namespaces {
-		if needed.Matches(n.Labels) {
-			if all++; is.Matches(n.Labels) {
-				taken++
-			}
-		}
-	}
-	return taken, all
-}
 
 // neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.
 func neededFor(w entry, needed []webhooks.Hook) *webhooks.Hook {
@@ -310,113 +211,4 @@ func sharedResource(a, b entry) string {
 		}
 	}
 	return ""
-}
-
-// rightsProblems asks the API server which of usher's rights are missing.
-func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []review.Finding {
-	if !source.Live() {
-		return nil
-	}
-	watching, err := u.missingRights(ctx, source, u.Watching)
-	writing, err2 := u.missingRights(ctx, source, u.Writing)
-	if err := errors.Join(err, err2); err != nil {
-		return []review.Finding{unreadFinding(err, "the rights of usher")}
-	}
-	missing := slices.Concat(watching, writing)
-	if len(missing) == 0 {
-		return nil
-	}
-	about := u.about()
-	about.watching, about.writing = len(watching) > 0, len(writing) > 0
-	return []review.Finding{problem("usher-rights-missing", about, "%s may not: %s. usher needs that, as its Deployment %s runs it.",
-		u.At.User, strings.Join(missing, "; "), u.service())}
-}
-
-// missingRights returns which of some rights a user lacks.
-func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
-	var reviews []authorizationv1.SubjectAccessReview
-	for _, rule := range rules {
-		for _, verb := range rule.Verbs {
-			for _, attributes := range attributesOf(rule, verb, u.At.Namespace) {
-				reviews = append(reviews, u.access(attributes))
-			}
-		}
-	}
-	answers := make([]authorizationv1.SubjectAccessReview, len(reviews))
-	errs := make([]error, len(reviews))
-	var calls []func()
-	for i := range reviews {
-		calls = append(calls, func() {
-			answers[i], errs[i] = reader.One[authorizationv1.SubjectAccessReview](
-				source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews[i]))
-		})
-	}
-	reader.InParallel(calls...)
-	var denied []authorizationv1.ResourceAttributes
-	for i, answer := range answers {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		if !answer.Status.Allowed {
-			denied = append(denied, *reviews[i].Spec.ResourceAttributes)
-		}
-	}
-	return attributesTexts(denied), nil
-}
-
-// access returns the question whether usher may do something.
-func (u Usher) access(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReview {
-	groups := []string{"system:authenticated"}
-	if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
-		namespace, _, _ := strings.Cut(account, ":")
-		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
-	}
-	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User,
-		Groups: groups}}
-	a.APIVersion, a.Kind = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
-	return a
-}
-
-// attributesOf returns what a rule permits with a verb. Secrets and quotas of usher's own are in its namespace.
-func attributesOf(rule rbacv1.PolicyRule, verb, namespace string) (all []authorizationv1.ResourceAttributes) {
-	names := rule.ResourceNames
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, group := range rule.APIGroups {
-		for _, name := range rule.Resources {
-			for _, object := range names {
-				resource, sub, _ := strings.Cut(name, "/")
-				a := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: object}
-				if resource == "secrets" {
-					a.Namespace = namespace
-				}
-				all = append(all, a)
-			}
-		}
-	}
-	return all
-}
-
-// attributesTexts says what attributes are about, with the verbs for one resource together.
-func attributesTexts(all []authorizationv1.ResourceAttributes) (texts []string) {
-	var resources []string
-	verbs := map[string][]string{}
-	for _, a := range all {
-		resource := strings.TrimSpace(a.Resource + " " + a.Name)
-		if a.Subresource != "" {
-			resource = strings.Replace(resource, a.Resource, a.Resource+"/"+a.Subresource, 1)
-		}
-		if a.Group != "" {
-			resource = strings.Replace(resource, a.Resource, a.Resource+"."+a.Group, 1)
-		}
-		if verbs[resource] == nil {
-			resources = append(resources, resource)
-		}
-		verbs[resource] = append(verbs[resource], a.Verb)
-	}
-	for _, resource := range resources {
-		texts = append(texts, strings.Join(verbs[resource], ", ")+" "+resource)
-	}
-	return texts
 }

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/review"
+)
+
+// rightsProblems asks the API server which of usher's rights are missing.
+func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []review.Finding {
+	if !source.Live() {
+		return nil
+	}
+	watching, err := u.missingRights(ctx, source, u.Watching)
+	writing, err2 := u.missingRights(ctx, source, u.Writing)
+	if err := errors.Join(err, err2); err != nil {
+		return []review.Finding{unreadFinding(err, "the rights of usher")}
+	}
+	missing := slices.Concat(watching, writing)
+	if len(missing) == 0 {
+		return nil
+	}
+	about := u.about()
+	about.watching, about.writing = len(watching) > 0, len(writing) > 0
+	return []review.Finding{problem("usher-rights-missing", about, "%s may not: %s. usher needs that, as its Deployment %s runs it.",
+		u.At.User, strings.Join(missing, "; "), u.service())}
+}
+
+// missingRights returns which of some rights a user lacks.
+func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
+	var reviews []authorizationv1.SubjectAccessReview
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			for _, attributes := range attributesOf(rule, verb, u.At.Namespace) {
+				reviews = append(reviews, u.access(attributes))
+			}
+		}
+	}
+	answers := make([]authorizationv1.SubjectAccessReview, len(reviews))
+	errs := make([]error, len(reviews))
+	var calls []func()
+	for i := range reviews {
+		calls = append(calls, func() {
+			answers[i], errs[i] = reader.One[authorizationv1.SubjectAccessReview](
+				source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews[i]))
+		})
+	}
+	reader.InParallel(calls...)
+	var denied []authorizationv1.ResourceAttributes
+	for i, answer := range answers {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		if !answer.Status.Allowed {
+			denied = append(denied, *reviews[i].Spec.ResourceAttributes)
+		}
+	}
+	return attributesTexts(denied), nil
+}
+
+// access returns the question whether usher may do something.
+func (u Usher) access(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReview {
+	groups := []string{"system:authenticated"}
+	if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
+		namespace, _, _ := strings.Cut(account, ":")
+		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	}
+	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User,
+		Groups: groups}}
+	a.APIVersion, a.Kind = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
+	return a
+}
+
+// attributesOf returns what a rule permits with a verb. Secrets and quotas of usher's own are in its namespace.
+func attributesOf(rule rbacv1.PolicyRule, verb, namespace string) (all []authorizationv1.ResourceAttributes) {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, group := range rule.APIGroups {
+		for _, name := range rule.Resources {
+			for _, object := range names {
+				resource, sub, _ := strings.Cut(name, "/")
+				a := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: object}
+				if resource == "secrets" {
+					a.Namespace = namespace
+				}
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// attributesTexts says what attributes are about, with the verbs for one resource together.
+func attributesTexts(all []authorizationv1.ResourceAttributes) (texts []string) {
+	var resources []string
+	verbs := map[string][]string{}
+	for _, a := range all {
+		resource := strings.TrimSpace(a.Resource + " " + a.Name)
+		if a.Subresource != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"/"+a.Subresource, 1)
+		}
+		if a.Group != "" {
+			resource = strings.Replace(resource, a.Resource, a.Resource+"."+a.Group, 1)
+		}
+		if verbs[resource] == nil {
+			resources = append(resources, resource)
+		}
+		verbs[resource] = append(verbs[resource], a.Verb)
+	}
+	for _, resource := range resources {
+		texts = append(texts, strings.Join(verbs[resource], ", ")+" "+resource)
+	}
+	return texts
+}
