@@ -1,4 +1,3 @@
-// Package reader reads single objects, lists and discovery from an API server, or from files that stand for a cluster.
 package reader
 
 import (
@@ -11,59 +10,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/apiserver"
 )
-
-// Kind is a kind of objects, and the resource under which an API server has them.
-type Kind struct {
-	schema.GroupVersionKind
-	Resource string
-}
-
-// NewKind returns a kind with its resource.
-func NewKind(group, version, kind, resource string) Kind {
-	return Kind{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource}
-}
-
-// path returns the path of the collection, in a namespace or, if that is "", in all of them.
-func (k Kind) path(namespace string) string {
-	path := "/apis/" + k.Group + "/" + k.Version
-	if k.Group == "" {
-		path = "/api/" + k.Version
-	}
-	if namespace != "" {
-		path += "/namespaces/" + url.PathEscape(namespace)
-	}
-	return path + "/" + k.Resource
-}
-
-// ErrNotFound is the error for an object that does not exist.
-var ErrNotFound = errors.New("does not exist")
-
-// UnreadableError is the error for what may exist, and could not be read: nothing is known of it.
-type UnreadableError struct {
-	What      string // such as "endpointslices in namespace shop"
-	Forbidden bool   // by RBAC
-	Err       error
-}
-
-func (e *UnreadableError) Error() string {
-	if e.Forbidden {
-		return fmt.Sprintf("%s may not be read: %v", e.What, e.Err)
-	}
-	return fmt.Sprintf("%s could not be read: %v", e.What, e.Err)
-}
-
-// IsForbidden reports whether RBAC has kept something from being read.
-func IsForbidden(err error) bool {
-	unreadable, is := errors.AsType[*UnreadableError](err)
-	return is && unreadable.Forbidden
-}
-
-func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // Timeout bounds one request, so that a command cannot hang.
 const Timeout = 5 * time.Second

@@ -120,7 +120,6 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 	return found
 }
 
-
 // neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.
 func neededFor(w entry, needed []webhooks.Hook) *webhooks.Hook {
 	i := slices.IndexFunc(needed, func(n webhooks.Hook) bool { return n.Name == w.Name })

@@ -1,0 +1,122 @@
+package colocation
+
+import (
+	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/mutators"
+	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/colocation/quota/rules"
+	"usher.dev/usher/colocation/sections"
+	"usher.dev/usher/colocation/validators"
+	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/config"
+)
+
+// chain builds a chain whose steps can each query only the collections that they declare.
+func (d deps) chain(of func(ask questions) admit.Chain) admit.Chain {
+	return admit.PerStep(func(needs []string) admit.Chain { return of(d.state.questions(needs)) })
+}
+
+func (d deps) mutateNodeStatuses(ask questions) admit.Chain {
+	amplify := mutators.AmplificationQuestions{SLORatios: ask.SLORatios, Metrics: ask.NodeMetric}
+	return admit.Mutate(admit.AsNode, mutators.NodeStatuses(d.policy, amplify))
+}
+
+func (d deps) validateNodes(ask questions) admit.Chain {
+	nodes := validators.NodeQuestions{SLOConfig: ask.SLOConfig, SLORatios: ask.SLORatios, Requests: ask.NodeRequests}
+	return admit.Validate(admit.AsNode, validators.Nodes(d.policy, d.options.sloConfig, nodes))
+}
+
+func (d deps) validateConfigMaps(ask questions) admit.Chain {
+	policy := config.SectionOf[*sections.SLOConfig](d.policy)
+	slo := validators.SLOOptions{ConfigMap: d.options.sloConfig, NamesRequired: d.options.sloNames == "true", Keep: policy != nil && policy.Keep,
+		NamespaceDeleting: ask.NamespaceDeleting}
+	return admit.Validate(views.AsConfigMap, validators.ConfigMaps(slo, ask.AllNodes))
+}
+
+func (d deps) mutatePods(ask questions) admit.Chain {
+	questions := ask.profileQuestions()
+	questions.Trees = mutators.TreeQuestions{
+		QuotaTree: ask.QuotaTree, QuotaProfiles: ask.QuotaProfiles, LabelOnly: d.gates.On(api.GateDisableDefaultQuota),
+	}
+	return admit.Mutate(admit.AsPod, mutators.ColocatedPods(questions, d.gates.On(api.GateColocationProfileSkipMutatingResources), d.devices(ask)))
+}
+
+func (d deps) validatePods(ask questions) admit.Chain {
+	return admit.Validate(admit.AsPod, validators.ColocatedPods(d.podQuestions(ask), d.gates.On(api.GateColocationProfileSkipValidatingPriority)))
+}
+
+func (d deps) validateWorkloads(ask questions) admit.Chain {
+	return admit.Validate(admit.AsWorkload, validators.Workloads(d.policy, ask.Reader.Questions(), ask.FillPriority))
+}
+
+func (d deps) validatePodStatuses(ask questions) admit.Chain {
+	return admit.Validate(admit.AsPod, validators.PodStatuses(d.podQuestions(ask)))
+}
+
+func (d deps) podQuestions(ask questions) validators.PodQuestions {
+	return validators.PodQuestions{
+		LabelRules: ask.LabelRules, RulesFrom: d.options.labelRules.String(), Reservations: ask.Reservations, Nodes: ask.NodeLabels,
+		Quotas: validators.QuotaMembership{
+			Tree: ask.QuotaTree, LabelOnly: d.gates.On(api.GateDisableDefaultQuota), Parents: d.gates.On(api.GateSupportParentQuotaSubmitPod),
+			Evaluated:         d.quotasEvaluated(),
+			EvaluatedOnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate),
+		},
+		Selection: validators.QuotaSelection{Policy: d.quotaPolicy(), Tree: ask.boundTree, Core: ask.Reader.Questions()},
+		Binding:   config.SectionOf[*sections.Binding](d.policy),
+		Admission: d.quotaAdmission(), Devices: d.devices(ask),
+	}
+}
+
+// devices returns how the devices count that pods claim.
+func (d deps) devices(ask questions) quota.Devices {
+	return quota.Devices{Classes: config.SectionOf[*sections.Quotas](d.policy).DeviceClasses(), Templates: ask.awaitedTemplate}
+}
+
+// quotaPolicy returns the policy on the ownership of quotas.
+func (d deps) quotaPolicy() *sections.QuotaPolicy {
+	return config.SectionOf[*sections.Quotas](d.policy).Compile()
+}
+
+// quotasEvaluated returns the mode of step evaluate-quota; empty if its gate is off.
+func (d deps) quotasEvaluated() admit.Mode {
+	if !d.gates.On(api.GateEnableQuotaAdmission) {
+		return ""
+	}
+	return config.SectionOf[admit.Modes](d.policy).Of("evaluate-quota")
+}
+
+func (d deps) quotaAdmission() validators.QuotaAdmission {
+	return validators.QuotaAdmission{
+		Ledger: d.state.ledger(), OnUpdate: d.gates.On(api.GateEnableQuotaAdmissionOnUpdate), Counting: counting(d.gates),
+	}
+}
+
+func (d deps) validateBindings(ask questions) admit.Chain {
+	return admit.Validate(views.AsBinding, validators.Bindings(d.policy, ask.Pod, counting(d.gates)))
+}
+
+func (d deps) mutateQuotas(ask questions) admit.Chain {
+	return admit.Mutate(views.AsElasticQuota, mutators.ElasticQuotas(ask.awaitedTree))
+}
+
+func (d deps) validateQuotas(ask questions) admit.Chain {
+	changes := rules.Rules{
+		UpdateResourceKey: d.gates.On(api.GateElasticQuotaEnableUpdateResourceKey),
+		GuaranteeUsage:    d.gates.On(api.GateElasticQuotaGuaranteeUsage),
+		HasPods:           ask.podsOf, NamespaceDeleting: ask.NamespaceDeleting, HasNamespace: ask.hasNamespace,
+	}
+	return admit.Validate(views.AsElasticQuota, validators.ElasticQuotas(validators.QuotaQuestions{
+		Policy: d.quotaPolicy(), Quotas: ask.awaitedTree, Tree: ask.storedTree, Pending: d.state.pendingQuotas(), Rules: changes,
+		Announce: d.state.announce(),
+	}))
+}
+
+func (d deps) mutateReservations(ask questions) admit.Chain {
+	skipResources := d.gates.On(api.GateColocationProfileSkipMutatingResources)
+	return admit.Mutate(views.AsReservation, mutators.Reservations(ask.profileQuestions(), skipResources))
+}
+
+func (d deps) validateProfiles(ask questions) admit.Chain {
+	return admit.Validate(views.AsColocationProfile, validators.Profiles(ask.Profiles, ask.PriorityClass))
+}
