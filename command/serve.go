@@ -65,9 +65,8 @@ func (p Program) serveCommand() *cobra.Command {
 
 // serve runs a server until ctx ends, by a signal or with the terminal. A second signal ends the process at once.
 func (p Program) serve(ctx context.Context, o serveOptions) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	endWithTerminal(ctx, p.Err, stop)
 	o.Log = newLogger(o.logFormat, p.Err)
 	if !isTerminal(p.Err) {
@@ -80,6 +79,24 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	o.Record = o.record.opener(o.Log)
 	o.Serving = func(at server.Addresses) { greet(p.Out, o.Options, at) }
 	return server.Run(ctx, o.Options)
+}
+
+// untilSignal returns a context that ends with SIGINT or SIGTERM, and a function that ends it. Before the context ends by a
+// signal, the next signal has its usual effect again, so that none is lost; signal.NotifyContext catches it until some time
+// after.
+func untilSignal(of context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(of)
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer end()
+		select {
+		case <-heard:
+		case <-ctx.Done():
+		}
+		signal.Stop(heard)
+	}()
+	return ctx, end
 }
 
 func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -246,28 +247,35 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSecondSignal: a draining process ends at once on a second signal.
+// TestSecondSignal: a draining process ends at once on a second signal, which comes as soon as it says that it drains.
 func TestSecondSignal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the binary")
-	}
-	binary := filepath.Join(t.TempDir(), "usher")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	log := &syncBuffer{}
-	c := exec.Command(binary, "serve", "--plain", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-format", "json", "--shutdown-delay", "1h")
-	c.Stderr = log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &running{log: log, code: make(chan int, 1)}
-	s.waitLog(t, `"msg":"serving"`)
-	_ = c.Process.Signal(syscall.SIGTERM)
-	s.waitLog(t, "draining")
-	_ = c.Process.Signal(syscall.SIGTERM)
-	if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-		t.Errorf("ended with %v", err)
+	for range scaled(3, 10, 200) {
+		said, log, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command(self, "serve", "--plain", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-format", "json", "--shutdown-delay", "1h")
+		c.Env, c.Stderr = append(os.Environ(), processMode+"="+asItIs), log
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tooLong := time.AfterFunc(maxWait, func() { _ = c.Process.Kill() })
+		_ = log.Close()
+		lines := bufio.NewScanner(said)
+		for _, msg := range []string{`"msg":"serving"`, `"msg":"draining"`} {
+			for lines.Scan() && !strings.Contains(lines.Text(), msg) {
+			}
+			_ = c.Process.Signal(syscall.SIGTERM)
+		}
+		if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+			t.Errorf("ended with %v", err)
+		}
+		tooLong.Stop()
+		_ = said.Close()
 	}
 }
 
