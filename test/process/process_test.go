@@ -226,8 +226,9 @@ func (p *process) trust(t *testing.T, file string) {
 		TLSClientConfig: &tls.Config{RootCAs: p.roots}, MaxIdleConnsPerHost: 100}}
 }
 
-// maxWait is the maximum wait for something that must happen. It is only reached when the test fails.
-const maxWait = time.Minute
+// maxWait is the maximum wait for something that must happen. It is only reached when the test fails, so it is long enough
+// for a busy machine with the race detector.
+const maxWait = 3 * time.Minute
 
 // cleanUp ends the process and checks for what must not happen in any test.
 func (p *process) cleanUp(t *testing.T) {

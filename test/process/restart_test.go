@@ -20,8 +20,8 @@ func fixed(t *testing.T) func() func(string, reply) bool {
 	return oneOf(rightAnswers(t, harness.DefaultPolicy(t, program())))
 }
 
-// drainArgs give clients time to notice that they should use another replica.
-var drainArgs = []string{"--shutdown-delay", "500ms"}
+// drainArgs give clients time to notice that they should use another replica, also where a probe takes a second.
+var drainArgs = []string{"--shutdown-delay", "5s"}
 
 // pair starts two replicas with one CA, behind a balancer.
 func pair(t *testing.T) (launch, []*process, *balancer) {
@@ -50,6 +50,8 @@ func TestProcessGracefulRestart(t *testing.T) {
 	clients.wantNoFailure(t)
 	for _, p := range replicas {
 		p.signal(t, syscall.SIGTERM)
+	}
+	for _, p := range replicas {
 		p.wantExit(t)
 	}
 }
@@ -92,9 +94,9 @@ func TestProcessKilled(t *testing.T) {
 // TestProcessFinishes: a review in progress when the process is told to stop is answered.
 func TestProcessFinishes(t *testing.T) {
 	p := launched(t, launch{mode: troubled})
-	half := p.hold(t, whole("/mutate-pods", harness.ReadSample(t, podSample)), 100)
+	half := p.hold(t, whole("/mutate-pods?timeout=30s", harness.ReadSample(t, podSample)), 100)
 	half.settle()
-	slow := p.sendSlow(t.Context(), t, 1, "2s")
+	slow := p.sendSlow(t.Context(), t, 1, "8s") // long enough to be seen at work
 	eventually(t, "a step is at work", func() bool { return p.inFlight(t) == 1 })
 	p.signal(t, syscall.SIGTERM)
 	p.waitLog(t, "draining")
