@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -304,18 +305,20 @@ func TestBudget(t *testing.T) {
 
 // TestDeadlineReachesTheStep: the deadline ends the step, and that is our failure.
 func TestDeadlineReachesTheStep(t *testing.T) {
-	req := postTo(strings.NewReader(podReview))
-	req.URL.RawQuery = "timeout=20ms"
-	w, _ := serveOne(route(func(ctx context.Context, _ *admit.Request, _ *admit.Pod) error {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 20*time.Millisecond {
-			t.Errorf("the deadline is %v", deadline)
+	synctest.Test(t, func(t *testing.T) {
+		req := postTo(strings.NewReader(podReview))
+		req.URL.RawQuery = "timeout=20ms"
+		w, _ := serveOne(route(func(ctx context.Context, _ *admit.Request, _ *admit.Pod) error {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 20*time.Millisecond {
+				t.Errorf("the deadline is %v", deadline)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}), req)
+		if w.Code != 500 {
+			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		<-ctx.Done()
-		return ctx.Err()
-	}), req)
-	if w.Code != 500 {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	})
 }
 
 // TestLogAndMetrics: each review is logged in one line and counted once, and the line does not contain the body.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"usher.dev/usher/admit"
@@ -20,57 +21,60 @@ import (
 
 // TestCeiling: with all slots taken a review waits and is then rejected; a slot that is freed in time is used.
 func TestCeiling(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	slow := route(func(context.Context, *admit.Request, *admit.Pod) error {
-		entered <- struct{}{}
-		<-leave
-		return nil
-	})
-	var mu sync.Mutex
-	outcomes := map[Outcome]int{}
-	e := Server{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ admit.Route, d Decision, _ time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		slow := route(func(context.Context, *admit.Request, *admit.Pod) error {
+			entered <- struct{}{}
+			<-leave
+			return nil
+		})
+		var mu sync.Mutex
+		outcomes := map[Outcome]int{}
+		e := Server{Limits: NewLimits(1), Draining: func() bool { return false }, Observe: func(_ admit.Route, d Decision, _ time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[d.Outcome]++
+		}}
+		mux := e.Serve([]admit.Route{slow})
+		answers := make(chan *httptest.ResponseRecorder, 3)
+		send := func() {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, postTo(strings.NewReader(podReview)))
+			answers <- w
+		}
+		go send()
+		<-entered
+		if e.Limits.InFlight() != 1 {
+			t.Errorf("%d in flight", e.Limits.InFlight())
+		}
+		go send()
+		if w := <-answers; w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("beyond the ceiling: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+		heartbeat := route(succeed)
+		heartbeat.For[0].Resources = append(heartbeat.For[0].Resources, "nodes/status")
+		w := httptest.NewRecorder()
+		e.Serve([]admit.Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
+		if w.Code != 200 {
+			t.Errorf("a heartbeat waits for nobody: %d", w.Code)
+		}
+		go send()
+		synctest.Wait()
+		leave <- struct{}{}
+		if w := <-answers; w.Code != 200 {
+			t.Errorf("the first: %d", w.Code)
+		}
+		<-entered
+		leave <- struct{}{}
+		if w := <-answers; w.Code != 200 {
+			t.Errorf("the one that waited: %d", w.Code)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		outcomes[d.Outcome]++
-	}}
-	mux := e.Serve([]admit.Route{slow})
-	answers := make(chan *httptest.ResponseRecorder, 3)
-	send := func() {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, postTo(strings.NewReader(podReview)))
-		answers <- w
-	}
-	go send()
-	<-entered
-	if e.Limits.InFlight() != 1 {
-		t.Errorf("%d in flight", e.Limits.InFlight())
-	}
-	go send()
-	if w := <-answers; w.Code != 503 || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("beyond the ceiling: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
-	}
-	heartbeat := route(succeed)
-	heartbeat.For[0].Resources = append(heartbeat.For[0].Resources, "nodes/status")
-	w := httptest.NewRecorder()
-	e.Serve([]admit.Route{heartbeat}).ServeHTTP(w, postTo(strings.NewReader(podReview)))
-	if w.Code != 200 {
-		t.Errorf("a heartbeat waits for nobody: %d", w.Code)
-	}
-	go send()
-	leave <- struct{}{}
-	if w := <-answers; w.Code != 200 {
-		t.Errorf("the first: %d", w.Code)
-	}
-	<-entered
-	leave <- struct{}{}
-	if w := <-answers; w.Code != 200 {
-		t.Errorf("the one that waited: %d", w.Code)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if outcomes[Shed] != 1 || outcomes[Allowed] != 2 || outcomes[Mutated] != 1 || e.Limits.InFlight() != 0 {
-		t.Errorf("%v, %d in flight", outcomes, e.Limits.InFlight())
-	}
+		if outcomes[Shed] != 1 || outcomes[Allowed] != 2 || outcomes[Mutated] != 1 || e.Limits.InFlight() != 0 {
+			t.Errorf("%v, %d in flight", outcomes, e.Limits.InFlight())
+		}
+	})
 }
 
 // endlessly returns a request with a body of n bytes.
@@ -146,47 +150,49 @@ func TestRoomIsCounted(t *testing.T) {
 // TestHeavyReviews: heavy reviews, heartbeats among them, are decided as far as memory permits. The others wait; light
 // reviews do not.
 func TestHeavyReviews(t *testing.T) {
-	l := limitsIn(defaultMemory, 1)
-	long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	var grants []grant
-	for {
-		p, err := l.acquire(ctx, crowded, true)
-		if errors.Is(err, errShed) {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		l := limitsIn(defaultMemory, 1)
+		long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		var grants []grant
+		for {
+			p, err := l.acquire(ctx, crowded, true)
+			if errors.Is(err, errShed) {
+				break
+			}
+			if err != nil || len(grants) == 8 {
+				t.Fatal(len(grants), err)
+			}
+			grants = append(grants, p)
 		}
-		if err != nil || len(grants) == 8 {
-			t.Fatal(len(grants), err)
+		if len(grants) < 2 {
+			t.Errorf("%d heavy reviews at once", len(grants))
 		}
-		grants = append(grants, p)
-	}
-	if len(grants) < 2 {
-		t.Errorf("%d heavy reviews at once", len(grants))
-	}
-	for _, body := range [][]byte{long, crowded} {
-		if _, err := l.acquire(ctx, body, true); !errors.Is(err, errShed) {
-			t.Errorf("a heavy heartbeat too many: %v", err)
+		for _, body := range [][]byte{long, crowded} {
+			if _, err := l.acquire(ctx, body, true); !errors.Is(err, errShed) {
+				t.Errorf("a heavy heartbeat too many: %v", err)
+			}
 		}
-	}
-	p, err := l.acquire(t.Context(), light, false)
-	if err != nil {
-		t.Errorf("a light review: %v", err)
-	}
-	p.release()
-	entered := make(chan error)
-	go func() {
-		p, err := l.acquire(t.Context(), long, false)
+		p, err := l.acquire(t.Context(), light, false)
+		if err != nil {
+			t.Errorf("a light review: %v", err)
+		}
 		p.release()
-		entered <- err
-	}()
-	for _, p := range grants {
-		p.release()
-	}
-	if err := <-entered; err != nil {
-		t.Errorf("the one that waited: %v", err)
-	}
-	wantAllFree(t, l)
+		entered := make(chan error)
+		go func() {
+			p, err := l.acquire(t.Context(), long, false)
+			p.release()
+			entered <- err
+		}()
+		for _, p := range grants {
+			p.release()
+		}
+		if err := <-entered; err != nil {
+			t.Errorf("the one that waited: %v", err)
+		}
+		wantAllFree(t, l)
+	})
 }
 
 func wantAllFree(t *testing.T, l *Limits) {
@@ -198,32 +204,34 @@ func wantAllFree(t *testing.T, l *Limits) {
 
 // TestLightReviews: light reviews are limited together, too, but a heartbeat among them is never rejected.
 func TestLightReviews(t *testing.T) {
-	l := limitsIn(defaultMemory, 1000)
-	light := bytes.Repeat([]byte("{},"), 500)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	var grants []grant
-	for {
-		p, err := l.acquire(ctx, light, false)
-		if errors.Is(err, errShed) {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		l := limitsIn(defaultMemory, 1000)
+		light := bytes.Repeat([]byte("{},"), 500)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		var grants []grant
+		for {
+			p, err := l.acquire(ctx, light, false)
+			if errors.Is(err, errShed) {
+				break
+			}
+			if err != nil || len(grants) == 200 {
+				t.Fatal(len(grants), err)
+			}
+			grants = append(grants, p)
 		}
-		if err != nil || len(grants) == 200 {
-			t.Fatal(len(grants), err)
+		if len(grants) < 12 {
+			t.Errorf("%d light reviews at once", len(grants))
 		}
-		grants = append(grants, p)
-	}
-	if len(grants) < 12 {
-		t.Errorf("%d light reviews at once", len(grants))
-	}
-	p, err := l.acquire(ctx, light, true)
-	if err != nil {
-		t.Errorf("a light heartbeat: %v", err)
-	}
-	for _, p := range append(grants, p) {
-		p.release()
-	}
-	wantAllFree(t, l)
+		p, err := l.acquire(ctx, light, true)
+		if err != nil {
+			t.Errorf("a light heartbeat: %v", err)
+		}
+		for _, p := range append(grants, p) {
+			p.release()
+		}
+		wantAllFree(t, l)
+	})
 }
 
 // TestLittleMemory: if there is less memory than one review may cost, it is decided alone.
