@@ -223,11 +223,10 @@ func TestRotation(t *testing.T) {
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // older files are removed in the background
-		if files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(files) == 3 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(files) == 3 { // older ones are removed in the background
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
 	for _, f := range files {

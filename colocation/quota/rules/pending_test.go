@@ -338,7 +338,7 @@ func (r *replica) soon(about string, do func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.Fatalf("%s: waits", about)
 	}
 }
