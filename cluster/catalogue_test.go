@@ -123,7 +123,7 @@ func (c *Cluster) to(name string) *store {
 	if !known {
 		panic(name)
 	}
-	return &store{c, k}
+	return &store{c, stream{k}}
 }
 
 // kind returns the kind of a collection for a test server.

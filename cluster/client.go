@@ -17,34 +17,37 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// listWatch lists and watches a collection for a reflector.
-func (s *server) listWatch(c *Cluster, k int) *cache.ListWatch {
+// listWatch lists and watches the collections of a stream for a reflector.
+func (s *server) listWatch(c *Cluster, of stream) *cache.ListWatch {
 	reported := func(err error) error {
 		if err != nil && !errors.Is(err, context.Canceled) {
-			c.failed(k, err)
+			for _, k := range of {
+				c.failed(k, err)
+			}
 		}
 		return err
 	}
+	decode := func(raw []byte) (*item, error) { return c.decode(of, raw) }
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			body, err := s.request(&c.rows[k], o, "PartialObjectMetadataList").Stream(ctx)
+			body, err := s.request(&c.rows[of[0]], o, "PartialObjectMetadataList").Stream(ctx)
 			if err != nil {
 				return nil, reported(err)
 			}
 			defer func() { _ = body.Close() }()
-			list, err := readList(body, c.rows[k].decode)
+			list, err := readList(body, decode)
 			return list, reported(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			body, err := s.request(&c.rows[k], o, "PartialObjectMetadata").Stream(ctx)
+			body, err := s.request(&c.rows[of[0]], o, "PartialObjectMetadata").Stream(ctx)
 			if err != nil {
 				if initial := o.SendInitialEvents != nil; initial && !connectionFailed(err) {
 					return nil, err // the server may not support this kind of watch; the list that follows reports any other cause
 				}
 				return nil, reported(err)
 			}
-			frames := &watchDecoder{body: body, values: newValues(body), decode: c.rows[k].decode}
+			frames := &watchDecoder{body: body, values: newValues(body), decode: decode}
 			return watch.NewStreamWatcher(frames, statusOf{}), nil
 		},
 	}

@@ -61,14 +61,18 @@ type row struct {
 	metaOnly          bool
 	only              types.NamespacedName
 	followAnnotations []string
-	keep              func(r *row, raw []byte) (*item, error)
+	keep              func(r *row, o *received) (*item, error)
 	// compile returns nil if the previously compiled value stays in use. It is nil for collections that are not
 	// compiled.
 	compile func(*collected) (compiled any, problems []error)
 }
 
 // decode decodes an object.
-func (r *row) decode(raw []byte) (*item, error) { return r.keep(r, raw) }
+func (r *row) decode(raw []byte) (*item, error) {
+	o := received{raw: raw}
+	defer o.release()
+	return r.keep(r, &o)
+}
 
 func (c *Collection[T]) row() row {
 	return row{name: c.Name, kind: c.Kind, resource: c.Resource, namespaced: c.Namespaced, crd: c.CRD, metaOnly: c.MetaOnly,

@@ -18,6 +18,7 @@ type item struct {
 	kept        any
 	err         error             // why the object could not be decoded
 	annotations map[string]string // see Object
+	beside      *item             // the same object as the next collection of its stream keeps it
 }
 
 // GetObjectKind returns no kind, which no reader of items asks for.

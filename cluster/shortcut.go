@@ -28,35 +28,26 @@ func (d Decoder[T]) Or(begin func() Shortcut[T]) Decoder[T] {
 }
 
 // begin returns the function that decodes the objects of one cluster.
-func (d Decoder[T]) begin() func(r *row, raw []byte) (*item, error) {
+func (d Decoder[T]) begin() func(r *row, o *received) (*item, error) {
 	if d.shortcut == nil {
-		return d.decode
+		return func(r *row, o *received) (*item, error) { return d.decode(r, o.raw) }
 	}
 	read := d.shortcut()
-	return func(r *row, raw []byte) (*item, error) {
-		if i := d.short(r, raw, read); i != nil {
+	return func(r *row, o *received) (*item, error) {
+		if i := d.short(r, o, read); i != nil {
 			return i, nil
 		}
-		return d.decode(r, raw)
+		return d.decode(r, o.raw)
 	}
 }
 
 // short reads an object by a shortcut; nil if it must be decoded.
-func (d Decoder[T]) short(r *row, raw []byte, read Shortcut[T]) *item {
-	parsed, err := document.Parse(raw)
-	if err != nil {
+func (d Decoder[T]) short(r *row, o *received, read Shortcut[T]) *item {
+	if !o.parse(r) {
 		return nil
 	}
-	defer parsed.Release()
-	object := parsed.Root().Raw()
-	metadata := object.Member("metadata")
-	if !usualObject(object, metadata) {
-		return nil
-	}
-	o, i := r.sent(metadata)
-	o.Object, o.Metadata = object, metadata
-	kept, ok := read(o, func() (kept T, ok bool) {
-		if decoded, err := d.decode(r, raw); err == nil && decoded.err == nil {
+	kept, ok := read(o.Sent, func() (kept T, ok bool) {
+		if decoded, err := d.decode(r, o.raw); err == nil && decoded.err == nil {
 			return decoded.kept.(T), true
 		}
 		return kept, false
@@ -64,19 +55,8 @@ func (d Decoder[T]) short(r *row, raw []byte, read Shortcut[T]) *item {
 	if !ok {
 		return nil
 	}
-	i.kept = kept
-	return i
-}
-
-// sent returns the names of an object, and an item without what is kept. All their texts are parts of one string.
-func (r *row) sent(metadata document.Raw) (o Sent, i *item) {
-	names := metav1.ObjectMeta{Namespace: metadata.Member("namespace").Text(), Name: metadata.Member("name").Text()}
-	r.place(&names)
-	key, uid := len(keyOf(names.Namespace, names.Name)), metadata.Member("uid").Text()
-	all := keyOf(names.Namespace, names.Name) + uid + metadata.Member("resourceVersion").Text()
-	o = Sent{Namespace: all[:len(names.Namespace)], Name: all[key-len(names.Name) : key], UID: all[key : key+len(uid)]}
-	i = &item{key: all[:key], version: all[key+len(uid):]}
-	annotations := metadata.Member("annotations")
+	i := &item{key: o.key, version: o.version, kept: kept}
+	annotations := o.Metadata.Member("annotations")
 	for _, name := range r.followAnnotations {
 		if value := annotations.Member(name); value.Exists() {
 			if i.annotations == nil {
@@ -85,7 +65,51 @@ func (r *row) sent(metadata document.Raw) (o Sent, i *item) {
 			i.annotations[name] = value.Text()
 		}
 	}
-	return o, i
+	return i
+}
+
+// received is an object as it was received. For all collections that read it by a shortcut it is parsed once.
+type received struct {
+	raw    []byte
+	parsed *document.Document // nil before parse, and if it is no JSON
+	looked bool               // parse has been called
+	usual  bool               // a shortcut may read it
+	Sent
+	key, version string // as in an item
+}
+
+// parse finds the parts and names of the object, all of whose texts are parts of one string. It returns false if the object
+// must be decoded. All collections that it is for must agree on whether they are namespaced.
+func (o *received) parse(r *row) (usual bool) {
+	if o.looked {
+		return o.usual
+	}
+	o.looked = true
+	var err error
+	if o.parsed, err = document.Parse(o.raw); err != nil {
+		return false
+	}
+	o.Object = o.parsed.Root().Raw()
+	o.Metadata = o.Object.Member("metadata")
+	if o.usual = usualObject(o.Object, o.Metadata); o.usual {
+		o.name(r)
+	}
+	return o.usual
+}
+
+func (o *received) name(r *row) {
+	names := metav1.ObjectMeta{Namespace: o.Metadata.Member("namespace").Text(), Name: o.Metadata.Member("name").Text()}
+	r.place(&names)
+	key, uid := len(keyOf(names.Namespace, names.Name)), o.Metadata.Member("uid").Text()
+	all := keyOf(names.Namespace, names.Name) + uid + o.Metadata.Member("resourceVersion").Text()
+	o.Namespace, o.Name, o.UID = all[:len(names.Namespace)], all[key-len(names.Name):key], all[key:key+len(uid)]
+	o.key, o.version = all[:key], all[key+len(uid):]
+}
+
+func (o *received) release() {
+	if o.parsed != nil {
+		o.parsed.Release()
+	}
 }
 
 // usualObject reports whether an object and its metadata have the form in which an API server sends those that are not being

@@ -56,6 +56,7 @@ func TestShortcut(t *testing.T) {
 // wantSameItem compares the two ways, and requires that the shortcut is taken if it must be.
 func wantSameItem(t *testing.T, text string, short bool) {
 	t.Helper()
+	wantSameInStream(t, text)
 	taken := 0
 	quick, slow := shortNodes(&taken).row(), PodNodes.row()
 	got, gotErr := quick.decode([]byte(text))

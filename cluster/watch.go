@@ -22,18 +22,16 @@ type server struct {
 // at most 30 s.
 var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 15 * time.Second, Steps: 20, Factor: 2, Jitter: 1}
 
-// run watches each collection that is kept until ctx ends. client-go's Reflector lists the objects (by a streaming
+// run watches the collections that are kept until ctx ends. client-go's Reflector lists the objects (by a streaming
 // watch if the server supports it, so that neither side holds the whole list in memory), watches them, and starts again
 // after a backoff. Meanwhile the last known state stays.
 func (s *server) run(ctx context.Context, c *Cluster) {
 	silent := logr.Discard() // listWatch reports more errors than the reflector logs, and each only once
 	ctx = klog.NewContext(ctx, silent)
-	for k, r := range c.rows {
-		if !c.wanted[k] {
-			continue
-		}
-		reflector := cache.NewReflectorWithOptions(s.listWatch(c, k), nil, &store{c, k}, cache.ReflectorOptions{
-			Logger: &silent, Name: r.name, TypeDescription: r.name, Backoff: &s.backoff,
+	for _, of := range c.streams() {
+		name := c.rows[of[0]].name
+		reflector := cache.NewReflectorWithOptions(s.listWatch(c, of), nil, &store{c, of}, cache.ReflectorOptions{
+			Logger: &silent, Name: name, TypeDescription: name, Backoff: &s.backoff,
 		})
 		go reflector.RunWithContext(ctx)
 	}
@@ -77,27 +75,35 @@ func (c *Cluster) healthOf(k int) health {
 	return c.healths[k]
 }
 
-// store stores the objects that a reflector delivers in the cluster's snapshots, and notifies the collection's
-// follower. It implements cache.ReflectorStore and ReflectorBookmarkStore. A reflector calls its methods one at a time.
+// store stores the objects that a reflector delivers in the cluster's snapshots, and notifies the followers of their
+// collections. It implements cache.ReflectorStore and ReflectorBookmarkStore. A reflector calls its methods one at a time.
 type store struct {
-	c *Cluster
-	k int
+	c  *Cluster
+	of stream
 }
 
 // alive records that the API server answers.
 func (s *store) alive() {
-	if before := s.c.healthOf(s.k); before.err != nil || before.missing {
-		s.c.log.WithField("kind", s.c.rows[s.k].name).Info("watching works now")
+	for _, k := range s.of {
+		if before := s.c.healthOf(k); before.err != nil || before.missing {
+			s.c.log.WithField("kind", s.c.rows[k].name).Info("watching works now")
+		}
+		s.c.reportHealth(k, health{last: time.Now()})
 	}
-	s.c.reportHealth(s.k, health{last: time.Now()})
 }
 
 // Add stores an object.
 func (s *store) Add(object any) error {
 	s.alive()
-	i := object.(*item)
-	s.c.change(func(next *state) bool { return next.put(s.k, i) }, s.k)
-	s.c.follow(s.k, func(f Follower) { f.Put(s.c.seen(s.k, i)) })
+	s.c.change(func(next *state) (changed bool) {
+		for k, i := range s.of.each(object) {
+			changed = next.put(k, i) || changed
+		}
+		return changed
+	}, s.of...)
+	for k, i := range s.of.each(object) {
+		s.c.follow(k, func(f Follower) { f.Put(s.c.seen(k, i)) })
+	}
 	return nil
 }
 
@@ -107,34 +113,46 @@ func (s *store) Update(object any) error { return s.Add(object) }
 // Delete removes an object.
 func (s *store) Delete(object any) error {
 	s.alive()
-	i := object.(*item)
-	gone := s.c.seen(s.k, i)
-	if i.err == nil {
-		gone.Kept = i.kept // the last state, which may be newer than the stored one
+	gone := make([]Object, 0, len(s.of))
+	for k, i := range s.of.each(object) {
+		last := s.c.seen(k, i)
+		if i.err == nil {
+			last.Kept = i.kept // the last state, which may be newer than the stored one
+		}
+		gone = append(gone, last)
 	}
-	s.c.change(func(next *state) bool { return next.remove(s.k, i.key) }, s.k)
-	s.c.follow(s.k, func(f Follower) { f.Remove(gone) })
+	s.c.change(func(next *state) (changed bool) {
+		for k, i := range s.of.each(object) {
+			changed = next.remove(k, i.key) || changed
+		}
+		return changed
+	}, s.of...)
+	for n, k := range s.of {
+		s.c.follow(k, func(f Follower) { f.Remove(gone[n]) })
+	}
 	return nil
 }
 
-// Replace replaces all objects of the collection.
+// Replace replaces all objects of the collections.
 func (s *store) Replace(objects []any, version string) error {
 	s.alive()
-	items := func(yield func(*item) bool) {
-		for _, object := range objects {
-			if !yield(object.(*item)) {
-				return
-			}
+	var first []int
+	for _, k := range s.of {
+		if !s.c.latest().collected[k].synced {
+			first = append(first, k)
 		}
 	}
-	first := !s.c.latest().collected[s.k].synced
 	s.c.change(func(next *state) bool {
-		next.replace(s.k, items)
+		for n, k := range s.of {
+			next.replace(k, s.of.all(n, objects))
+		}
 		return true
-	}, s.k)
-	s.c.follow(s.k, func(f Follower) { f.Replace(s.c.allSeen(s.k, items), version) })
-	if first {
-		s.c.log.WithField("kind", s.c.rows[s.k].name).WithField("objects", len(objects)).Info("cluster state synced")
+	}, s.of...)
+	for n, k := range s.of {
+		s.c.follow(k, func(f Follower) { f.Replace(s.c.allSeen(k, s.of.all(n, objects)), version) })
+	}
+	for _, k := range first {
+		s.c.log.WithField("kind", s.c.rows[k].name).WithField("objects", len(objects)).Info("cluster state synced")
 	}
 	return nil
 }
@@ -145,6 +163,8 @@ func (s *store) Resync() error { return nil }
 // Bookmark records that the API server answers, and that all events up to the version have arrived.
 func (s *store) Bookmark(version string) error {
 	s.alive()
-	s.c.follow(s.k, func(f Follower) { f.Reached(version) })
+	for _, k := range s.of {
+		s.c.follow(k, func(f Follower) { f.Reached(version) })
+	}
 	return nil
 }
