@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"net"
@@ -14,7 +15,7 @@ const (
 	queueLull, queueLulls = time.Millisecond, 3
 	// queueTime is the maximum time for which a stopping listener continues to accept.
 	queueTime = time.Second
-	// A kept connection that has been silent for a second (quietTurns turns) is assumed to have no request under way: a
+	// An idle connection that has been silent for a second (quietTurns turns) is assumed to have no request under way: a
 	// request that arrives at a closed connection is lost, because a client may not repeat a POST. The second is
 	// counted in turns of Drain, since nothing is read while the process gets no CPU: a late turn counts only once.
 	turn, quietTurns = 10 * time.Millisecond, 100
@@ -24,10 +25,9 @@ const (
 // Connection: close.
 //
 // It first accepts the connections in the kernel's queue, then closes the listener, so that later clients are refused
-// before they have sent anything. The server continues, and each connection ends with its next answer. A connection
-// that is idle after an earlier answer is closed after a second of silence; a connection that has not sent a request
-// yet is left to the server's own timeouts. Drain returns nil when no connection is left, or ctx's error if ctx ends
-// first.
+// before they have sent anything. The server continues, and each connection ends with its next answer. One that is idle,
+// after an earlier answer or without a request so far, is closed after a second of silence. Drain returns nil when no
+// connection is left, or ctx's error if ctx ends first.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.stop()
 	tick := time.NewTicker(turn)
@@ -48,17 +48,21 @@ func (l *Listener) Drain(ctx context.Context) error {
 	}
 }
 
-// endSilent closes the kept idle connections that have been silent since the given time.
+// endSilent closes the idle connections that have been silent since the given time.
 func (l *Listener) endSilent(since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e := l.kept.Front(); e != nil; {
-		c := e.Value.(*conn)
-		e = e.Next()
-		if c.heard.After(since) {
-			return
+	for _, idle := range []*list.List{&l.fresh, &l.kept} {
+		for e := idle.Front(); e != nil; {
+			c := e.Value.(*conn)
+			e = e.Next()
+			if c.heard.After(since) {
+				break
+			}
+			if !c.unread() {
+				l.end(c)
+			}
 		}
-		l.end(c)
 	}
 }
 

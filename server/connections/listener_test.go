@@ -329,6 +329,21 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainEndsUnused: connections without a request do not hold up the end.
+func TestDrainEndsUnused(t *testing.T) {
+	s := serve(t, 9)
+	first, second := s.dial(t, 1), s.dial(t, 2)
+	second.send(fast[:5])
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the server itself ends them after a minute
+	defer cancel()
+	if err := <-s.drain(ctx); err != nil {
+		t.Error(err)
+	}
+	if !first.ended() || !second.ended() {
+		t.Error("it goes on")
+	}
+}
+
 // TestDrainIsBounded: connections that do not end in time are reported.
 func TestDrainIsBounded(t *testing.T) {
 	s := serve(t, 9)
@@ -370,7 +385,8 @@ func TestQueueIsAccepted(t *testing.T) {
 	}
 }
 
-// TestUnreadIsNotIdle: a connection on which something has arrived that is not read yet is not closed to make room.
+// TestUnreadIsNotIdle: a connection on which something has arrived that is not read yet is closed neither to make room nor by
+// Drain.
 func TestUnreadIsNotIdle(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -395,8 +411,9 @@ func TestUnreadIsNotIdle(t *testing.T) {
 	first := func() *conn { return l.fresh.Front().Value.(*conn) }
 	eventually(t, "the oldest has sent something", func() bool { return first().unread() })
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.makeRoom()
+	l.mu.Unlock()
+	l.endSilent(time.Now())
 	if l.fresh.Len() != 1 || first().RemoteAddr().String() != asking.LocalAddr().String() {
 		t.Error("the one that has sent something was closed")
 	}
