@@ -30,6 +30,7 @@ type Listener struct {
 	stopping atomic.Pointer[time.Time] // since when, or nil
 	stopped  chan struct{}             // closed when a stopping listener was closed
 	patience time.Duration             // see patience; does not change once connections are accepted
+	unused   time.Duration             // see KeepUnused; 0 for the server's own limit
 
 	mu      sync.Mutex
 	changed sync.Cond // a connection was closed or became idle, or the listener was closed
@@ -58,6 +59,7 @@ const grace = 50 * time.Millisecond
 type conn struct {
 	*net.TCPConn
 	listener *Listener
+	unused   *unused // nil from the first request on
 
 	// Guarded by listener.mu.
 	place  *list.Element // in listener.fresh or kept; nil while a request is in progress, and when ending
@@ -114,7 +116,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		_ = tcp.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{TCPConn: tcp, listener: l, born: time.Now()}
+	c := &conn{TCPConn: tcp, listener: l, unused: l.newUnused(), born: time.Now()}
 	if l.cutsBusy {
 		c.since = l.all.PushBack(c)
 	}
@@ -134,14 +136,20 @@ func (l *Listener) Close() error {
 
 // State tracks the state of a connection. It must be the ConnState of the server.
 func (l *Listener) State(given net.Conn, state http.ConnState) {
-	if over, ok := given.(*tls.Conn); ok {
+	over, secured := given.(*tls.Conn)
+	if secured {
 		given = over.NetConn()
 	}
 	c := given.(*conn)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch state {
+	case http.StateNew:
+		if c.unused != nil {
+			c.unused.ready = !secured
+		}
 	case http.StateActive:
+		c.unused = nil
 		l.unmarkIdle(c)
 	case http.StateIdle:
 		l.unmarkIdle(c)
@@ -163,6 +171,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	if n > 0 {
+		c.begin()
 		c.listener.mu.Lock()
 		defer c.listener.mu.Unlock()
 		if c.place != nil {
