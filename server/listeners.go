@@ -83,7 +83,7 @@ func (s *service) listenAndServe(ctx context.Context) error {
 		return err
 	}
 	errorLog := stdlog.New(newErrorLog(s.Log), "", 0)
-	server, operations := newServer(givingWay(reviews, s), reviews, errorLog), newServer(pages, ops, errorLog)
+	server, operations := newReviewServer(s, reviews, errorLog), newServer(pages, ops, errorLog)
 	operations.SetKeepAlivesEnabled(false) // a client that sends a thousand requests in a row takes turns with the kubelet's probes
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(s.secured(reviews)) }()
@@ -113,6 +113,13 @@ func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Log
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 35 * time.Second, WriteTimeout: 40 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
+}
+
+// newReviewServer lets connections wait for the first review as long as for the next one, longer than API servers keep them.
+func newReviewServer(handler http.Handler, l *connections.Listener, errors *stdlog.Logger) *http.Server {
+	server := newServer(givingWay(l, handler), l, errors)
+	l.KeepUnused(server.IdleTimeout)
+	return server
 }
 
 // givingWay ends connections with their answers while many are open, so that new ones find room.

@@ -25,7 +25,8 @@ func TestServersHaveTimeLimits(t *testing.T) {
 	if s.ReadTimeout <= longest || s.WriteTimeout <= longest || s.ReadTimeout > time.Minute || s.WriteTimeout > time.Minute {
 		t.Errorf("a request may take %v to be read and %v to be answered, want more than %v, and less than a minute", s.ReadTimeout, s.WriteTimeout, longest)
 	}
-	if s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
+	const kept = 90 * time.Second // by an API server
+	if s.IdleTimeout <= kept || s.IdleTimeout > 5*time.Minute || s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
 		t.Errorf("an idle connection is kept for %v, headers may have %d bytes", s.IdleTimeout, s.MaxHeaderBytes)
 	}
 	if s.ConnState == nil {
