@@ -26,13 +26,8 @@ func (c *Cluster) Changes(ctx context.Context, prefix string, from int64, each f
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch on return
 	end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
-	encode := func(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
-	body := fmt.Sprintf(`{"create_request": {"key": %q, "range_end": %q, "start_revision": "%d"}}`, encode(prefix), encode(end), from)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, localURL(c.ports.etcd)+"/v3/watch", strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := c.askEtcd(ctx, "/v3/watch", fmt.Sprintf(`{"create_request": {"key": %q, "range_end": %q, "start_revision": "%d"}}`,
+		encodeKey(prefix), encodeKey(end), from))
 	if err != nil {
 		return err
 	}
@@ -46,6 +41,34 @@ func (c *Cluster) Changes(ctx context.Context, prefix string, from int64, each f
 			return err
 		}
 	}
+}
+
+// Writes returns how often the object at a key has been written to etcd since it was created, and with its creation.
+func (c *Cluster) Writes(ctx context.Context, key string) (int, error) {
+	answer, err := c.askEtcd(ctx, "/v3/kv/range", fmt.Sprintf(`{"key": %q, "keys_only": true}`, encodeKey(key)))
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	var found struct{ KVs []struct{ Version string } }
+	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
+		return 0, fmt.Errorf("etcd's key %s: %w", key, err)
+	}
+	if len(found.KVs) != 1 {
+		return 0, fmt.Errorf("etcd has no key %s", key)
+	}
+	return strconv.Atoi(found.KVs[0].Version)
+}
+
+func encodeKey(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
+
+// askEtcd sends a request to etcd's gateway.
+func (c *Cluster) askEtcd(ctx context.Context, path, body string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, localURL(c.ports.etcd)+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
 }
 
 // watchLine is one message of etcd's gateway. The gateway omits empty values, and writes numbers as strings.

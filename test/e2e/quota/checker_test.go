@@ -21,9 +21,13 @@ type watched struct {
 // watch starts a checker for a namespace that does not exist yet.
 func watch(ctx context.Context, t *testing.T, namespace string) *watched {
 	t.Helper()
-	from := revision(ctx, t)
+	return watchSince(ctx, revision(ctx, t), namespace)
+}
+
+// watchSince starts a checker for namespaces that did not exist at a revision.
+func watchSince(ctx context.Context, from int64, namespaces ...string) *watched {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watched{checker.New(namespace), cancel, make(chan error, 1)}
+	w := &watched{checker.New(namespaces...), cancel, make(chan error, 1)}
 	go func() { w.failed <- cluster.Changes(ctx, "/registry/", from, w.Take) }()
 	return w
 }
@@ -57,6 +61,16 @@ func (w *watched) check(ctx context.Context, t *testing.T) checker.Told {
 	told := w.finish(ctx, t).Told()
 	for _, problem := range slices.Concat(told.Overshoots, told.Uncovered) {
 		t.Error(problem)
+	}
+	return told
+}
+
+// checkSince checks what has happened since a revision, afterwards, so that the checker takes no time while it happens.
+func checkSince(ctx context.Context, t *testing.T, from int64, namespaces ...string) checker.Told {
+	t.Helper()
+	told := watchSince(ctx, from, namespaces...).check(ctx, t)
+	if told.Added == 0 {
+		t.Error("the checker has seen no pod: it says nothing")
 	}
 	return told
 }

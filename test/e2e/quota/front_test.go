@@ -44,6 +44,9 @@ type frontDoor struct {
 	// review is called with the reviews of the other webhook.
 	review atomic.Pointer[func(*admissionv1.AdmissionRequest)]
 
+	// slowest is the longest time that a replica took for a review of a pod.
+	slowest longest
+
 	lostCount, refusedCount atomic.Int64
 }
 
@@ -106,6 +109,7 @@ func (f *frontDoor) pass(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, review, func(asked *admissionv1.AdmissionRequest) error { return (*instead)(r.Context(), asked) })
 		return
 	}
+	began := time.Now()
 	answer, err := f.ask(r, review)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
@@ -116,6 +120,9 @@ func (f *frontDoor) pass(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
+	}
+	if r.URL.Path == "/validate-pod" {
+		f.slowest.note(time.Since(began))
 	}
 	if r.URL.Path == "/validate-pod" && rand.Int32N(100) < f.lost.Load() {
 		f.lostCount.Add(1)

@@ -15,7 +15,8 @@
 //	load_test.go       the clients
 //	checker_test.go    reads etcd's history as it happens, for the checker in checker/
 //	front_test.go      the proxy in front of the replicas
-//	speed_test.go      the cost of the ledger
+//	speed_test.go      the cost of quotas: TestSoakSpeed of `make soak`
+//	speed_*_test.go    its ways, its clients, what the ledger is compared with, and its table
 package quota
 
 import (
@@ -47,7 +48,7 @@ const (
 
 func TestMain(m *testing.M) {
 	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{
-		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0"},
+		"--request-timeout=" + requestTimeout.String(), "--etcd-compaction-interval=0", "--delete-collection-workers=16"},
 		EtcdFlags: []string{"--quota-backend-bytes=8589934592"}}, start) // a soak writes more than etcd's default of 2 GiB
 }
 

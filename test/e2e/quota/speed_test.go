@@ -2,256 +2,176 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"os"
+	"strconv"
 	"testing"
 	"time"
-
-	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestSoakSpeed measures the cost of the ledger: clients create pods in one quota, without quotas, with the ledger, with
-// grants, and with one compare-and-swap for each pod. The ways alternate in one run, so that other load on the machine affects
-// all of them; only the replicas of one way run at a time. The test asserts nothing about time.
+// TestSoakSpeed measures the cost of quotas: clients create pods without quotas, with the ledger, with grants, and in other
+// ways. The ways alternate in one run, so that other load on the machine affects all of them; only the replicas of one way run
+// at a time. The test prints a table, and asserts nothing about time: it fails if a pod is not admitted that fits, or if a quota
+// ever held more than its limit. It takes a quarter of an hour; USHER_SPEED=1s makes each measure that short, for a trial, and
+// -run 'SoakSpeed/edge' selects rows.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
-	ctx := cluster.Within(t, 20*time.Minute)
-	grow(ctx, t, "speed", newQuota("speed", "speed-top", "", "100000", true), newQuota("speed", "speed-leaf", "speed-top", "100000", false),
-		newQuota("speed", "speed-plain", "speed-top", "100000", false))
-	without, alone := another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
-	grants := another(ctx, t, "usher-grants", replicas(), granting)
-	t.Cleanup(func() {
-		front.instead.Store(nil)
-		stored(t, front.lead(usher))
-		run(context.Background(), t, usher)
+	s := newSpeed(cluster.Within(t, time.Hour), t)
+	for _, clients := range []int{32, 128, 500} {
+		t.Run(fmt.Sprintf("room-%d", clients), func(t *testing.T) { s.room(t, clients) })
+	}
+	for _, clients := range []int{32, 128, 500} {
+		t.Run(fmt.Sprintf("edge-%d", clients), func(t *testing.T) { s.edge(t, clients) })
+	}
+	t.Run("many-128", func(t *testing.T) { s.many(t, 500, 128) })
+	fmt.Print(s.table.String())
+}
+
+// speed holds what the rows of TestSoakSpeed share.
+type speed struct {
+	without, alone, grants *kubetest.Usher // as well as usher, with the ledger
+	period                 time.Duration   // of a measure, after its beginning
+	rounds                 int
+	table                  table
+}
+
+func newSpeed(ctx context.Context, t *testing.T) *speed {
+	t.Helper()
+	s := &speed{period: 7 * time.Second, rounds: 3}
+	if text := os.Getenv("USHER_SPEED"); text != "" {
+		var err error
+		s.period, err = time.ParseDuration(text)
+		stored(t, err)
+		s.rounds = 1
+	}
+	s.without, s.alone = another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
+	s.grants = another(ctx, t, "usher-grants", replicas(), granting)
+	t.Cleanup(func() { s.back(context.Background(), t) })
+	return s
+}
+
+// all returns every usher.
+func (s *speed) all() []*kubetest.Usher {
+	return []*kubetest.Usher{usher, s.without, s.alone, s.grants}
+}
+
+// back sends all reviews to the usher of the other tests.
+func (s *speed) back(ctx context.Context, t *testing.T) {
+	t.Helper()
+	front.instead.Store(nil)
+	stored(t, front.lead(usher))
+	run(ctx, t, usher)
+}
+
+// room measures clients that create pods in one quota which is never full, in these ways and in the in-tree ResourceQuota.
+func (s *speed) room(t *testing.T, clients int) {
+	ctx, name := t.Context(), fmt.Sprintf("room-%d", clients)
+	from := s.begin(ctx, t, name, "100000")
+	in, free := homes(1, name, name+"-leaf"), homes(1, name+"-free", name+"-leaf")
+	limited := newResourceQuota(ctx, t, name+"-intree")
+	ways := []*way{
+		{name: "without quotas", through: s.without, first: replicas(), in: free},
+		{name: "ledger", through: usher, first: replicas(), in: in},
+		{name: "grants", through: s.grants, first: replicas(), in: in},
+		{name: "in-tree ResourceQuota", through: s.without, first: replicas(), in: homes(1, limited.namespace, ""),
+			before: limited.reset, after: limited.check, counts: limited.counts},
+	}
+	if clients == 32 {
+		plain := newPlainLedgers(replicas(), name+"-free", name+"-plain")
+		instead := plain.take
+		ways = append(ways, &way{name: "ledger, one replica", through: s.alone, first: 1, in: in},
+			&way{name: "one write for each pod", through: s.without, first: replicas(), in: free, instead: &instead, counts: plain.counts})
+	}
+	s.compare(ctx, t, crowdSize{clients: clients}, []home{{name, name + "-top"}}, ways)
+	checkSince(ctx, t, from, name)
+}
+
+// edge measures clients that each hold some pods, together as many as the quota allows, and replace them: they delete the
+// oldest, create the next, and try again if it is refused. There are never more pods, with those that are being created, than
+// the quota allows, so each pod fits from its first attempt on.
+func (s *speed) edge(t *testing.T, clients int) {
+	const keep = 4
+	ctx, name := t.Context(), fmt.Sprintf("edge-%d", clients)
+	from := s.begin(ctx, t, name, strconv.Itoa(clients*keep*milliPod)+"m")
+	in := homes(1, name, name+"-leaf")
+	s.compare(ctx, t, crowdSize{clients: clients, keep: keep}, []home{{name, name + "-top"}}, []*way{
+		{name: "at the edge, without quotas", through: s.without, first: replicas(), in: homes(1, name+"-free", name+"-leaf")},
+		{name: "at the edge, ledger", through: usher, first: replicas(), in: in},
+		{name: "at the edge, grants", through: s.grants, first: replicas(), in: in},
 	})
-	all := []*kubetest.Usher{usher, without, alone, grants}
-	compare(ctx, t, all, 32, []*way{
-		{name: "without quotas", through: without, first: replicas()},
-		{name: "with the ledger", through: usher, first: replicas()},
-		{name: "with grants", through: grants, first: replicas()},
-		{name: "the same ledger, one replica", through: alone, first: 1},
-		{name: "one PUT for each pod", through: without, first: replicas(), instead: newPlainLedgers(replicas())},
+	if told := checkSince(ctx, t, from, name); told.Fullest < 100 {
+		t.Errorf("the quota was never full: at most %.1f%%", told.Fullest)
+	}
+}
+
+// many measures clients that spread their pods over many namespaces, each with a quota of its own, below one at the top.
+func (s *speed) many(t *testing.T, namespaces, clients int) {
+	ctx := t.Context()
+	s.back(ctx, t)
+	from := revision(ctx, t)
+	in, free := homes(namespaces, "many", "many"), homes(namespaces, "many-free", "many")
+	grow(ctx, t, "many-all", newQuota("many-all", "many-top", "", "100000", true))
+	t.Cleanup(func() { emptied(context.Background(), t, in) })
+	growMany(ctx, t, "many-top", in, free)
+	t.Cleanup(func() { s.back(context.Background(), t) })
+	label := fmt.Sprintf("%d namespaces, ", namespaces)
+	s.compare(ctx, t, crowdSize{clients: clients}, []home{{"many-all", "many-top"}}, []*way{
+		{name: label + "without quotas", through: s.without, first: replicas(), in: free},
+		{name: label + "ledger", through: usher, first: replicas(), in: in},
+		{name: label + "grants", through: s.grants, first: replicas(), in: in},
 	})
-	for _, clients := range []int{128, 500} {
-		compare(ctx, t, all, clients, []*way{
-			{name: "without quotas", through: without, first: replicas()},
-			{name: "with the ledger", through: usher, first: replicas()},
-			{name: "with grants", through: grants, first: replicas()},
-		})
+	names := []string{"many-all"}
+	for _, h := range in {
+		names = append(names, h.namespace)
 	}
-	t.Logf("one PUT for each pod: %d conflicts", conflicts.Load())
+	checkSince(ctx, t, from, names...)
 }
 
-// compare measures some ways in turn, and prints the results beside the first of them.
-func compare(ctx context.Context, t *testing.T, all []*kubetest.Usher, clients int, ways []*way) {
+// begin creates a tree with one leaf, and a namespace for pods without quotas. It returns etcd's revision before.
+func (s *speed) begin(ctx context.Context, t *testing.T, name, cpu string) (from int64) {
 	t.Helper()
-	for range 4 {
-		for _, w := range ways {
-			for _, u := range all {
-				if u != w.through {
-					stop(u)
-				}
-			}
-			w.measure(ctx, t, max(1000, 2*clients), clients)
-		}
-	}
-	for _, w := range ways {
-		t.Logf("%d clients: %s", clients, w.told(ways[0]))
-	}
+	s.back(ctx, t)
+	from = revision(ctx, t)
+	free := name + "-free"
+	grow(ctx, t, free, newQuota(free, name+"-plain", "", "100000", false))
+	grow(ctx, t, name, newQuota(name, name+"-top", "", cpu, true), newQuota(name, name+"-leaf", name+"-top", cpu, false))
+	t.Cleanup(func() { s.back(context.Background(), t) }) // before the quotas are deleted
+	return from
 }
 
-// another starts an usher that evaluates quotas if gates say so. It gets no reviews yet.
-func another(ctx context.Context, t *testing.T, name string, replicas int, gates string) *kubetest.Usher {
+// growMany creates namespaces for pods with and without quotas, and a quota in each of the former.
+func growMany(ctx context.Context, t *testing.T, top string, in, free []home) {
 	t.Helper()
-	flags := []string{"--cluster=api", "--kubeconfig=" + cluster.Dir() + "/" + usherUser + ".kubeconfig", "--quota-reservation-expiry=" + expiry.String()}
-	if gates != "" {
-		flags = append(flags, "--feature-gates="+gates)
-	}
-	u, err := cluster.StartUsher(ctx, kubetest.UsherOptions{Name: name, Replicas: replicas, Flags: flags})
-	stored(t, err)
-	t.Cleanup(u.Stop)
-	return u
-}
-
-// run starts the replicas of an usher that do not run, and waits until they are ready.
-func run(ctx context.Context, t *testing.T, u *kubetest.Usher) {
-	t.Helper()
-	for _, r := range u.Replicas {
-		if !r.Process().Running() {
-			stored(t, r.Start(ctx))
-		}
-	}
-	eventually(ctx, t, func(ctx context.Context) error {
-		for i, r := range u.Replicas {
-			if err := r.Ready(ctx); err != nil {
+	together(t, len(in), func(i int) error {
+		for _, name := range []string{in[i].namespace, free[i].namespace} {
+			if _, err := cluster.Admin().Create(ctx, "/api/v1/namespaces", kubetest.Object{"metadata": kubetest.Object{"name": name}}); err != nil {
 				return err
 			}
-			if !u.Balancer.IsReady(i) {
-				return fmt.Errorf("%s gets no reviews yet", r.Name)
+		}
+		_, err := cluster.Admin().Create(ctx, quotaPath(in[i].namespace, ""), newQuota(in[i].namespace, in[i].quota, top, "100000", false))
+		return err
+	})
+	eventually(ctx, t, func(ctx context.Context) error {
+		for i, r := range usher.Replicas {
+			rows, err := report(ctx, i)
+			if err != nil {
+				return err
+			}
+			if q := find(rows, top); q == nil || len(q.Children) != len(in) {
+				return fmt.Errorf("%s does not know the %d quotas", r.Name, len(in))
 			}
 		}
 		return nil
 	})
 }
 
-// stop ends the replicas of an usher.
-func stop(u *kubetest.Usher) {
-	for _, r := range u.Replicas {
-		if r.Process().Running() {
-			r.Kill()
-		}
-	}
-}
-
-// way is one of those that TestSoakSpeed compares, with what it took.
-type way struct {
-	name    string
-	through *kubetest.Usher
-	first   int // so many of its replicas get reviews
-	instead func(context.Context, *admissionv1.AdmissionRequest) error
-
-	pods   int
-	rates  []float64
-	counts map[string]int // of the ledger
-	cpu    map[string]float64
-}
-
-// measure creates pods this way.
-func (w *way) measure(ctx context.Context, t *testing.T, pods, clients int) {
+// emptied deletes the quotas of some namespaces.
+func emptied(ctx context.Context, t *testing.T, in []home) {
 	t.Helper()
-	run(ctx, t, w.through)
-	stored(t, front.leadToFirst(w.through, w.first))
-	front.instead.Store(nil)
-	if w.instead != nil {
-		front.instead.Store(&w.instead)
-	}
-	if w.counts == nil {
-		w.counts, w.cpu = map[string]int{}, map[string]float64{}
-	}
-	w.add(ctx, t, -1)
-	w.rates, w.pods = append(w.rates, rate(ctx, t, pods, clients)), w.pods+pods
-	w.add(ctx, t, 1)
-	if _, err := cluster.Admin().Delete(ctx, podPath("speed", "")); err != nil {
-		t.Error(err)
-	}
-	pause(ctx, time.Second) // until the watches have brought it
+	together(t, len(in), func(i int) error {
+		_, err := cluster.Admin().Delete(ctx, quotaPath(in[i].namespace, in[i].quota))
+		return err
+	})
 }
-
-// add adds what was counted and used so far, or subtracts it.
-func (w *way) add(ctx context.Context, t *testing.T, sign int) {
-	t.Helper()
-	for _, r := range w.through.Replicas {
-		for name, n := range countsOf(ctx, r) {
-			w.counts[name] += sign * n
-		}
-		w.use(t, "usher", r.Process(), sign)
-	}
-	w.use(t, "API server", cluster.APIServer(), sign)
-	w.use(t, "etcd", cluster.Etcd(), sign)
-}
-
-func (w *way) use(t *testing.T, name string, p *kubetest.Process, sign int) {
-	t.Helper()
-	used, err := kubetest.CPUTime(p.Pid())
-	stored(t, err)
-	w.cpu[name] += float64(sign) * used
-}
-
-// middle returns the median of the rates.
-func (w *way) middle() float64 {
-	slices.Sort(w.rates)
-	n := len(w.rates)
-	return (w.rates[(n-1)/2] + w.rates[n/2]) / 2
-}
-
-// told returns the results on one line: the rate, next to another way's, and the cost of each pod.
-func (w *way) told(beside *way) string {
-	text := fmt.Sprintf("%-30s %.2f, %4.0f pods/s (%.0f to %.0f); each pod:", w.name, w.middle()/beside.middle(), w.middle(), w.rates[0], w.rates[len(w.rates)-1])
-	for _, name := range slices.Sorted(maps.Keys(w.cpu)) {
-		text += fmt.Sprintf(" %s %.1f ms,", name, w.cpu[name]/1000/float64(w.pods))
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.counts)) {
-		if n := w.counts[name]; n != 0 {
-			text += fmt.Sprintf(" %s %.3f", name, float64(n)/float64(w.pods))
-		}
-	}
-	return text
-}
-
-// rate creates pods and returns the number of pods per second.
-func rate(ctx context.Context, t *testing.T, pods, clients int) float64 {
-	t.Helper()
-	var begun atomic.Int64
-	var failed atomic.Value
-	var all sync.WaitGroup
-	began := time.Now()
-	for range clients {
-		all.Go(func() {
-			for n := begun.Add(1); n <= int64(pods); n = begun.Add(1) {
-				if err := createPod(ctx, "speed", fmt.Sprintf("p-%d", n), "speed-leaf", "100m"); err != nil {
-					failed.Store(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	took := time.Since(began)
-	if err := failed.Load(); err != nil {
-		t.Error(err)
-	}
-	return float64(pods) / took.Seconds()
-}
-
-// plainLedger is a replica that writes once for each pod, one after the other, and reads only after a conflict, which
-// is the fastest form of this design.
-type plainLedger struct {
-	mu      sync.Mutex
-	version string
-}
-
-var conflicts atomic.Int64
-
-// newPlainLedgers returns replicas; each review goes to any of them.
-func newPlainLedgers(n int) func(context.Context, *admissionv1.AdmissionRequest) error {
-	all := make([]plainLedger, n)
-	return func(ctx context.Context, r *admissionv1.AdmissionRequest) error {
-		return all[rand.IntN(n)].take(ctx, string(r.UID))
-	}
-}
-
-func (l *plainLedger) take(ctx context.Context, uid string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	path := quotaPath("speed", "speed-plain")
-	for ctx.Err() == nil {
-		patch := kubetest.Object{"metadata": kubetest.Object{"resourceVersion": l.version, "annotations": kubetest.Object{recordOf: uid}}}
-		object, err := kubetest.Object(nil), error(nil)
-		if l.version == "" {
-			object, err = ledgerUser().Get(ctx, path)
-		} else if object, err = ledgerUser().Patch(ctx, path, kubetest.MergePatch, patch); err == nil {
-			l.version = object.String("metadata", "resourceVersion")
-			return nil
-		}
-		var refused *kubetest.StatusError
-		if errors.As(err, &refused) && refused.Code == 409 {
-			conflicts.Add(1)
-			object, err = ledgerUser().Get(ctx, path)
-		}
-		if err != nil {
-			return err
-		}
-		l.version = object.String("metadata", "resourceVersion")
-	}
-	return ctx.Err()
-}
-
-// ledgerUser is usher's user at the API server, which does not call usher for its writes.
-var ledgerUser = sync.OnceValue(func() *kubetest.Client { return cluster.User(usherUser) })

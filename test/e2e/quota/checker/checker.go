@@ -19,10 +19,10 @@ const (
 	recordOf = "usher.dev/reservations"
 )
 
-// Checker takes the changes of pods and quotas in one namespace in the order of their resourceVersions. Its methods may
+// Checker takes the changes of pods and quotas in some namespaces in the order of their resourceVersions. Its methods may
 // be called from any goroutine.
 type Checker struct {
-	namespace string
+	namespaces map[string]bool
 
 	mu       sync.Mutex
 	sums     sums
@@ -48,9 +48,13 @@ type Told struct {
 	Fullest                               float64 // the largest part of its limit that a quota held, in percent, while that had not been lowered
 }
 
-// New returns a checker for a namespace in which nothing exists yet.
-func New(namespace string) *Checker {
-	return &Checker{namespace: namespace, sums: sums{quotas: map[string]*quota{}, pods: map[string]*entry{}},
+// New returns a checker for namespaces in which nothing exists yet.
+func New(namespaces ...string) *Checker {
+	in := map[string]bool{}
+	for _, name := range namespaces {
+		in[name] = true
+	}
+	return &Checker{namespaces: in, sums: sums{quotas: map[string]*quota{}, pods: map[string]*entry{}},
 		uids: map[string]string{}, reserved: map[string][]string{}, grants: map[string]map[string]int64{}, apart: map[string]bool{}}
 }
 
@@ -59,13 +63,20 @@ func (c *Checker) Take(change kubetest.Change) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case strings.HasPrefix(change.Key, "/registry/pods/"+c.namespace+"/"):
+	case c.has("/registry/pods/", change.Key):
 		err = c.pod(change)
-	case strings.HasPrefix(change.Key, "/registry/scheduling.sigs.k8s.io/elasticquotas/"+c.namespace+"/") && !change.Deleted:
+	case c.has("/registry/scheduling.sigs.k8s.io/elasticquotas/", change.Key) && !change.Deleted:
 		err = c.quota(change)
 	}
 	c.revision = change.Revision
 	return err
+}
+
+// has reports whether a key is that of an object of a kind in one of the namespaces.
+func (c *Checker) has(kind, key string) bool {
+	rest, ok := strings.CutPrefix(key, kind)
+	namespace, _, _ := strings.Cut(rest, "/")
+	return ok && c.namespaces[namespace]
 }
 
 // Revision returns the revision of the last change.
