@@ -79,7 +79,7 @@ chaos: ## cause one fault after the other, measure what each costs, and write th
 	cd test/e2e && go run ./build && go run ./chaos -write ../../docs/operations.md
 
 soak: ## chaos: replicas and the API server die under load, and usher's registration is deleted 1,000 times; an hour
-	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 90m -v ./cluster ./soak ./quota ./certificates
+	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 2h -v ./cluster ./soak ./quota ./certificates
 	cd test/e2e && USHER_SOAK=1 go test -run TestTheRegistrationIsKept -count=1 -timeout 3h -v ./registration
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy

@@ -128,11 +128,16 @@ func (v *visitor) visit(ctx context.Context, name string) {
 // create treats an existing pod as success: an earlier attempt succeeded, and its answer was lost.
 func (v *visitor) create(ctx context.Context, pod kubetest.Object, query string) error {
 	_, err := cluster.Admin().Create(ctx, podPath(v.namespace, "")+query, pod)
-	var refused *kubetest.StatusError
-	if errors.As(err, &refused) && refused.Reason == "AlreadyExists" {
+	if hasReason(err, "AlreadyExists") {
 		return nil
 	}
 	return err
+}
+
+// hasReason reports whether an error is a refusal for a reason.
+func hasReason(err error, reason string) bool {
+	var refused *kubetest.StatusError
+	return errors.As(err, &refused) && refused.Reason == reason
 }
 
 func (v *visitor) leaf() string { return v.leaves[v.random.IntN(len(v.leaves))] }

@@ -28,8 +28,11 @@ func homes(n int, namespace, quota string) (all []home) {
 }
 
 // crowdSize is the number of clients. Each of them deletes its oldest pod before it creates another one, if it has keep pods;
-// if keep is 0, they delete none.
-type crowdSize struct{ clients, keep int }
+// if keep is 0, they delete none. The quota has room for short pods less than they would keep together.
+type crowdSize struct{ clients, keep, short int }
+
+// most returns the number of pods for which there is room where pods are replaced.
+func (s crowdSize) most() int { return s.clients*s.keep - s.short }
 
 // clients create pods until they are over.
 type clients struct {
@@ -41,7 +44,7 @@ type clients struct {
 	counting, over                  atomic.Bool
 
 	// Of the pods that were first tried while counting: the longest time from the first attempt until the pod was stored, and
-	// that until the last attempt began, which refusals cost.
+	// that until the last attempt began or, if the pod was not stored until the end, was refused.
 	creation, lost longest
 }
 
@@ -63,9 +66,9 @@ func (c *clients) begin(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// awaitFull waits until every client has the pods that it keeps.
+// awaitFull waits until the clients have the pods for which there is room.
 func (c *clients) awaitFull(ctx context.Context) {
-	for c.stored.Load()+c.failed.Load() < int64(c.clients*c.keep) && ctx.Err() == nil {
+	for c.stored.Load() < int64(c.most()) && ctx.Err() == nil {
 		pause(ctx, 10*time.Millisecond)
 	}
 }
@@ -75,46 +78,63 @@ func (c *clients) work(ctx context.Context) {
 	var own []string // paths
 	for !c.over.Load() && ctx.Err() == nil {
 		if c.keep > 0 && len(own) == c.keep {
-			_, err := cluster.Admin().Delete(ctx, own[0])
-			c.note(err)
+			c.remove(ctx, own[0])
 			own = own[1:]
 		}
 		n := c.begun.Add(1)
 		in, name := c.homes[n%int64(len(c.homes))], fmt.Sprintf("p-%d", n)
-		c.note(c.create(ctx, in, name))
+		c.create(ctx, in, name)
 		if c.keep > 0 {
 			own = append(own, podPath(in.namespace, name))
 		}
 	}
 }
 
-func (c *clients) note(err error) {
-	if err != nil {
-		c.failed.Add(1)
-		c.failure.Store(err.Error())
-	}
-}
-
-// create creates a pod. Where pods are replaced, it tries again after 10 to 30 ms if the pod is refused.
-func (c *clients) create(ctx context.Context, in home, name string) error {
+// create creates a pod. Where pods are replaced, it tries again after 10 to 30 ms if the pod is refused. Any other error fails the
+// test, and is tried again, too, so that the pods stay as many as they should be.
+func (c *clients) create(ctx context.Context, in home, name string) {
 	counted, first := c.counting.Load(), time.Now()
-	for {
+	for ctx.Err() == nil {
 		last := time.Now()
 		err := createPod(ctx, in.namespace, name, in.quota, fmt.Sprintf("%dm", milliPod))
-		if err == nil {
+		switch {
+		case err == nil, hasReason(err, "AlreadyExists"): // stored by an attempt that failed
 			c.stored.Add(1)
 			if counted {
 				c.creation.note(time.Since(first))
 				c.lost.note(last.Sub(first))
 			}
-			return nil
+			return
+		case c.keep > 0 && outcome(err) == fullUp:
+			c.refusals.Add(1)
+			if over := c.over.Load(); over && c.short > 0 { // nobody makes room any more
+				return
+			} else if counted && !over {
+				c.lost.note(time.Since(first))
+			}
+			pause(ctx, 10*time.Millisecond+rand.N(20*time.Millisecond))
+		default:
+			c.fail(ctx, err)
 		}
-		if c.keep == 0 || outcome(err) != fullUp {
-			return err
-		}
-		c.refusals.Add(1)
-		pause(ctx, 10*time.Millisecond+rand.N(20*time.Millisecond))
 	}
+}
+
+// remove deletes a pod.
+func (c *clients) remove(ctx context.Context, path string) {
+	for ctx.Err() == nil {
+		_, err := cluster.Admin().Delete(ctx, path)
+		if err == nil || hasReason(err, "NotFound") {
+			return
+		}
+		c.fail(ctx, err)
+	}
+}
+
+// fail counts an error, and waits before the next attempt.
+func (c *clients) fail(ctx context.Context, err error) {
+	c.failed.Add(1)
+	c.failure.Store(err.Error())
+	pause(ctx, 100*time.Millisecond)
 }
 
 // longest is the longest of some times.

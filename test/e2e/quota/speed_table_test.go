@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // its deletion where pods are replaced.
 type table []string
 
-var columns = []string{"way", "clients", "rate beside none", "its beginning", "pods/s", "writes a pod", "conflicts a pod", "refusals a pod",
+var columns = []string{"way", "clients", "rate beside none", "its beginning", "pods/s", "writes a pod: record · status", "conflicts a pod", "refusals a pod",
 	"API server's CPU beside none", "CPU a pod, ms: API server · usher · etcd", "longest, s: creation · lost to refusals · review"}
 
 // String returns the whole table.
@@ -27,14 +28,15 @@ func (t *table) add(w, none *way, size crowdSize) string {
 	rate := func(r result) float64 { return r.rate }
 	early := func(r result) float64 { return r.early }
 	rates, beginning := each(w.results, rate), "–"
-	if size.keep == 0 {
-		beginning = fmt.Sprintf("%.2f", beside(w, none, early))
+	if begun := beside(w, none, early); size.keep == 0 && !math.IsNaN(begun) && !math.IsInf(begun, 0) {
+		beginning = fmt.Sprintf("%.2f", begun)
 	}
 	all := w.sum()
 	pods := float64(all.pods)
 	row := "| " + strings.Join([]string{w.name, fmt.Sprint(size.clients), fmt.Sprintf("%.2f", beside(w, none, rate)), beginning,
 		fmt.Sprintf("%.0f (%.0f–%.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
-		fmt.Sprintf("%.3f", float64(all.counts[written])/pods), fmt.Sprintf("%.3f", float64(all.counts[conflict])/pods),
+		fmt.Sprintf("%.3f · %.3f", float64(all.counts[written])/pods, float64(all.counts["status_"+written])/pods),
+		fmt.Sprintf("%.3f", float64(all.counts[conflict])/pods),
 		fmt.Sprintf("%.3f", float64(all.refusals)/pods), fmt.Sprintf("%.2f", beside(w, none, cpuOfAPIServer)),
 		fmt.Sprintf("%.2f · %.2f · %.2f", all.cpu[apiServer]/1000/pods, all.cpu["usher"]/1000/pods, all.cpu["etcd"]/1000/pods),
 		w.longest()}, " | ") + " |"

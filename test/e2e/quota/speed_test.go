@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -23,11 +22,15 @@ func TestSoakSpeed(t *testing.T) {
 		t.Run(fmt.Sprintf("room-%d", clients), func(t *testing.T) { s.room(t, clients) })
 	}
 	for _, clients := range []int{32, 128, 500} {
-		t.Run(fmt.Sprintf("edge-%d", clients), func(t *testing.T) { s.edge(t, clients) })
+		t.Run(fmt.Sprintf("edge-%d", clients), func(t *testing.T) { s.edge(t, "at the edge", crowdSize{clients, 4, 0}) })
 	}
+	t.Run("short-128", func(t *testing.T) { s.edge(t, "too many", crowdSize{128, 4, 32}) })
 	t.Run("many-128", func(t *testing.T) { s.many(t, 500, 128) })
 	fmt.Print(s.table.String())
 }
+
+// rowTime bounds the measures of one subtest.
+const rowTime = 10 * time.Minute
 
 // speed holds what the rows of TestSoakSpeed share.
 type speed struct {
@@ -39,7 +42,7 @@ type speed struct {
 
 func newSpeed(ctx context.Context, t *testing.T) *speed {
 	t.Helper()
-	s := &speed{period: 7 * time.Second, rounds: 3}
+	s := &speed{period: 6 * time.Second, rounds: 3}
 	if text := os.Getenv("USHER_SPEED"); text != "" {
 		var err error
 		s.period, err = time.ParseDuration(text)
@@ -67,12 +70,12 @@ func (s *speed) back(ctx context.Context, t *testing.T) {
 
 // room measures clients that create pods in one quota which is never full, in these ways and in the in-tree ResourceQuota.
 func (s *speed) room(t *testing.T, clients int) {
-	ctx, name := t.Context(), fmt.Sprintf("room-%d", clients)
+	ctx, name := cluster.Within(t, rowTime), fmt.Sprintf("room-%d", clients)
 	from := s.begin(ctx, t, name, "100000")
 	in, free := homes(1, name, name+"-leaf"), homes(1, name+"-free", name+"-leaf")
 	limited := newResourceQuota(ctx, t, name+"-intree")
 	ways := []*way{
-		{name: "without quotas", through: s.without, first: replicas(), in: free},
+		{name: "without quotas", through: s.without, first: replicas(), in: free, counts: noLedger},
 		{name: "ledger", through: usher, first: replicas(), in: in},
 		{name: "grants", through: s.grants, first: replicas(), in: in},
 		{name: "in-tree ResourceQuota", through: s.without, first: replicas(), in: homes(1, limited.namespace, ""),
@@ -89,17 +92,17 @@ func (s *speed) room(t *testing.T, clients int) {
 }
 
 // edge measures clients that each hold some pods, together as many as the quota allows, and replace them: they delete the
-// oldest, create the next, and try again if it is refused. There are never more pods, with those that are being created, than
-// the quota allows, so each pod fits from its first attempt on.
-func (s *speed) edge(t *testing.T, clients int) {
-	const keep = 4
-	ctx, name := t.Context(), fmt.Sprintf("edge-%d", clients)
-	from := s.begin(ctx, t, name, strconv.Itoa(clients*keep*milliPod)+"m")
+// oldest, create the next, and try again if it is refused. If the quota is not short, there are never more pods, with those that are
+// being created, than it allows: each fits from its first attempt on, so all the time that it waits longer than one without
+// quotas is the fault of usher. If it is short, it is always full, and that many clients wait for the pods of others.
+func (s *speed) edge(t *testing.T, label string, size crowdSize) {
+	ctx, name := cluster.Within(t, rowTime), fmt.Sprintf("edge-%d-%d", size.clients, size.short)
+	from := s.begin(ctx, t, name, fmt.Sprintf("%dm", size.most()*milliPod))
 	in := homes(1, name, name+"-leaf")
-	s.compare(ctx, t, crowdSize{clients: clients, keep: keep}, []home{{name, name + "-top"}}, []*way{
-		{name: "at the edge, without quotas", through: s.without, first: replicas(), in: homes(1, name+"-free", name+"-leaf")},
-		{name: "at the edge, ledger", through: usher, first: replicas(), in: in},
-		{name: "at the edge, grants", through: s.grants, first: replicas(), in: in},
+	s.compare(ctx, t, size, []home{{name, name + "-top"}}, []*way{
+		{name: label + ", without quotas", through: s.without, first: replicas(), in: homes(1, name+"-free", name+"-leaf"), counts: noLedger},
+		{name: label + ", ledger", through: usher, first: replicas(), in: in},
+		{name: label + ", grants", through: s.grants, first: replicas(), in: in},
 	})
 	if told := checkSince(ctx, t, from, name); told.Fullest < 100 {
 		t.Errorf("the quota was never full: at most %.1f%%", told.Fullest)
@@ -108,7 +111,7 @@ func (s *speed) edge(t *testing.T, clients int) {
 
 // many measures clients that spread their pods over many namespaces, each with a quota of its own, below one at the top.
 func (s *speed) many(t *testing.T, namespaces, clients int) {
-	ctx := t.Context()
+	ctx := cluster.Within(t, rowTime)
 	s.back(ctx, t)
 	from := revision(ctx, t)
 	in, free := homes(namespaces, "many", "many"), homes(namespaces, "many-free", "many")
@@ -118,7 +121,7 @@ func (s *speed) many(t *testing.T, namespaces, clients int) {
 	t.Cleanup(func() { s.back(context.Background(), t) })
 	label := fmt.Sprintf("%d namespaces, ", namespaces)
 	s.compare(ctx, t, crowdSize{clients: clients}, []home{{"many-all", "many-top"}}, []*way{
-		{name: label + "without quotas", through: s.without, first: replicas(), in: free},
+		{name: label + "without quotas", through: s.without, first: replicas(), in: free, counts: noLedger},
 		{name: label + "ledger", through: usher, first: replicas(), in: in},
 		{name: label + "grants", through: s.grants, first: replicas(), in: in},
 	})
