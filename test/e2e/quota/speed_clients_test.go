@@ -90,7 +90,7 @@ func (c *clients) work(ctx context.Context) {
 	}
 }
 
-// create creates a pod. Where pods are replaced, it tries again after 10 to 30 ms if the pod is refused. Any other error fails the
+// create creates a pod. Where pods are replaced, it tries again after 50 to 100 ms if the pod is refused. Any other error fails the
 // test, and is tried again, too, so that the pods stay as many as they should be.
 func (c *clients) create(ctx context.Context, in home, name string) {
 	counted, first := c.counting.Load(), time.Now()
@@ -112,7 +112,7 @@ func (c *clients) create(ctx context.Context, in home, name string) {
 			} else if counted && !over {
 				c.lost.note(time.Since(first))
 			}
-			pause(ctx, 10*time.Millisecond+rand.N(20*time.Millisecond))
+			pause(ctx, 50*time.Millisecond+rand.N(50*time.Millisecond))
 		default:
 			c.fail(ctx, err)
 		}

@@ -13,7 +13,7 @@ import (
 // TestSoakSpeed measures the cost of quotas: clients create pods without quotas, with the ledger, with grants, and in other
 // ways. The ways alternate in one run, so that other load on the machine affects all of them; only the replicas of one way run
 // at a time. The test prints a table, and asserts nothing about time: it fails if a pod is not admitted that fits, or if a quota
-// ever held more than its limit. It takes a quarter of an hour; USHER_SPEED=1s makes each measure that short, for a trial, and
+// ever held more than its limit. It takes less than 20 minutes on two cores; USHER_SPEED=1s makes each measure that short and does it once, for a trial, and
 // -run 'SoakSpeed/edge' selects rows.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
@@ -24,7 +24,7 @@ func TestSoakSpeed(t *testing.T) {
 	for _, clients := range []int{32, 128, 500} {
 		t.Run(fmt.Sprintf("edge-%d", clients), func(t *testing.T) { s.edge(t, "at the edge", crowdSize{clients, 4, 0}) })
 	}
-	t.Run("short-128", func(t *testing.T) { s.edge(t, "too many", crowdSize{128, 4, 32}) })
+	t.Run("short-128", func(t *testing.T) { s.edge(t, "always full", crowdSize{128, 4, 96}) })
 	t.Run("many-128", func(t *testing.T) { s.many(t, 500, 128) })
 	fmt.Print(s.table.String())
 }
@@ -42,7 +42,7 @@ type speed struct {
 
 func newSpeed(ctx context.Context, t *testing.T) *speed {
 	t.Helper()
-	s := &speed{period: 6 * time.Second, rounds: 3}
+	s := &speed{period: 5 * time.Second, rounds: 3}
 	if text := os.Getenv("USHER_SPEED"); text != "" {
 		var err error
 		s.period, err = time.ParseDuration(text)
@@ -94,7 +94,8 @@ func (s *speed) room(t *testing.T, clients int) {
 // edge measures clients that each hold some pods, together as many as the quota allows, and replace them: they delete the
 // oldest, create the next, and try again if it is refused. If the quota is not short, there are never more pods, with those that are
 // being created, than it allows: each fits from its first attempt on, so all the time that it waits longer than one without
-// quotas is the fault of usher. If it is short, it is always full, and that many clients wait for the pods of others.
+// quotas is the fault of usher. Requests on their way hold no room yet, so there is often some left. If it is short, there is none:
+// most clients wait for the pods of others, and how long a pod is refused is also a matter of luck.
 func (s *speed) edge(t *testing.T, label string, size crowdSize) {
 	ctx, name := cluster.Within(t, rowTime), fmt.Sprintf("edge-%d-%d", size.clients, size.short)
 	from := s.begin(ctx, t, name, fmt.Sprintf("%dm", size.most()*milliPod))
