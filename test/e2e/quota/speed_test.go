@@ -13,8 +13,8 @@ import (
 // TestSoakSpeed measures the cost of quotas: clients create pods without quotas, with the ledger, with grants, and in other
 // ways. The ways alternate in one run, so that other load on the machine affects all of them; only the replicas of one way run
 // at a time. The test prints a table, and asserts nothing about time: it fails if a pod is not admitted that fits, or if a quota
-// ever held more than its limit. It takes less than 20 minutes on two cores; USHER_SPEED=1s makes each measure that short and does it once, for a trial, and
-// -run 'SoakSpeed/edge' selects rows.
+// ever held more than its limit. It takes less than 20 minutes on two cores with nothing else to do. USHER_SPEED=1s makes each
+// measure that short and does it once, for a trial, and -run 'SoakSpeed/edge' selects rows.
 func TestSoakSpeed(t *testing.T) {
 	soakTime(t)
 	s := newSpeed(cluster.Within(t, time.Hour), t)
