@@ -90,8 +90,10 @@ func (s *speed) measure(ctx context.Context, t *testing.T, w *way, size crowdSiz
 		w.after(ctx, t, c)
 	}
 	together(t, len(w.in), func(i int) error {
-		_, err := cluster.Admin().Delete(ctx, podPath(w.in[i].namespace, ""))
-		return err
+		return kubetest.Eventually(ctx, func(ctx context.Context) error { // the request may be too long for the API server
+			_, err := cluster.Admin().Delete(ctx, podPath(w.in[i].namespace, ""))
+			return err
+		})
 	})
 }
 
