@@ -210,8 +210,8 @@ func TestIdlePodCostsNothingMore(t *testing.T) {
 	if p := watchedPod(t, idlePod(3)); p.Held != nil || p.Requests.Cpu().String() != "3" {
 		t.Errorf("%+v", p)
 	}
-	if size := reflect.TypeFor[quota.Pod]().Size(); size > 160 {
-		t.Errorf("quota.Pod takes %d bytes, more than its size class of 160", size)
+	if size := reflect.TypeFor[quota.Pod]().Size(); size > 112 {
+		t.Errorf("quota.Pod takes %d bytes, more than its size class of 112", size)
 	}
 }
 

@@ -95,10 +95,10 @@ func TestKeepPodWhole(t *testing.T) {
 	_, got := keptPod(t, "ns", `{"metadata":{"uid":"u","labels":{"quota.scheduling.koordinator.sh/name":"q"},
 		"annotations":{"pod.koordinator.sh/replace-resources":"gpu:"},"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30},
 		"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1","gpu":"1"}}}],"overhead":{"cpu":"1"}}}`)
-	gone := got.Gone.UTC().Format(time.RFC3339)
-	_, replaced := got.Replaced["gpu"]
+	gone := got.Gone().UTC().Format(time.RFC3339)
+	_, replaced := got.Special.Replaced["gpu"]
 	if got.Namespace != "ns" || got.Name != "p" || got.UID != "u" || got.Label != "q" || !got.Labelled || gone != "2026-01-01T00:00:30Z" ||
-		got.Overhead.Cpu().String() != "1" || got.Requests.Cpu().String() != "2" || got.Replaced.Cpu().String() != "2" || replaced {
+		got.Special.Overhead.Cpu().String() != "1" || got.Requests.Cpu().String() != "2" || got.Special.Replaced.Cpu().String() != "2" || replaced {
 		t.Errorf("%+v", got)
 	}
 }

@@ -37,7 +37,7 @@ func inFull(p *quota.Pod) string {
 		return "none"
 	}
 	text, err := json.Marshal(p)
-	return fmt.Sprintf("%s %v held %v %v", text, err, p.Held != nil, p.Gone)
+	return fmt.Sprintf("%s %v held %v %v", text, err, p.Held != nil, p.Gone())
 }
 
 // sameAsDecoded compares what is kept of pods that are read in turn with what is kept of each if it is decoded.

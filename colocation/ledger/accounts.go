@@ -177,7 +177,7 @@ func (a *accounts) latest(one *account) string {
 }
 
 func (a *accounts) insert(key string, now *account) {
-	if !now.pod.Gone.IsZero() && len(now.charge) > 0 {
+	if !now.pod.Gone().IsZero() && len(now.charge) > 0 {
 		a.ending[key] = now
 	}
 	a.pods[key] = now
@@ -226,7 +226,7 @@ func (a *accounts) refresh(tree *quota.Tree) {
 		maps.DeleteFunc(a.touched, func(_ types.UID, t touch) bool { return t.until.Before(now) })
 	}
 	for key, one := range a.ending {
-		if one.pod.Gone.Before(now) {
+		if one.pod.Gone().Before(now) {
 			a.discharge(one)
 			delete(a.ending, key)
 		}

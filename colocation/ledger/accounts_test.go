@@ -115,7 +115,7 @@ func randomPod(rng *rand.Rand, now time.Time, key string, version int) *quota.Po
 	case 0:
 		p.Ended = true
 	case 1:
-		p.Gone = now.Add(time.Duration(rng.IntN(3)-1) * time.Minute)
+		p.Special = &quota.Special{Gone: now.Add(time.Duration(rng.IntN(3)-1) * time.Minute)}
 	case 2:
 		p.Label, p.Labelled = "b", true
 	}
@@ -128,7 +128,7 @@ func counted(b *bench, there map[string]*quota.Pod) (text string) {
 		total := sum{}
 		for _, p := range there {
 			on := slices.ContainsFunc(b.tree.Path(b.tree.Bind(p.BindingKey(), false).Name), func(q *quota.Quota) bool { return q.Name == name })
-			if on && !p.Ended && (p.Gone.IsZero() || !p.Gone.Before(b.clock)) {
+			if on && !p.Ended && (p.Gone().IsZero() || !p.Gone().Before(b.clock)) {
 				total.add(p.Requests)
 			}
 		}
@@ -141,10 +141,10 @@ func counted(b *bench, there map[string]*quota.Pod) (text string) {
 func TestAccountsGrace(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=9"))
 	p := makePod("q/p", "u", "cpu=2")
-	p.Gone = b.clock.Add(time.Minute)
+	p.Special = &quota.Special{Gone: b.clock.Add(time.Minute)}
 	b.Pods().Put(seenPod(p, 1))
 	expect(t, "in its grace", usedNow(b), "q 2/0 ")
-	b.clock = p.Gone.Add(time.Millisecond)
+	b.clock = p.Gone().Add(time.Millisecond)
 	expect(t, "after it", usedNow(b), "q 0/0 ")
 	b.Pods().Put(seenPod(p, 2))
 	expect(t, "after one more change", usedNow(b), "q 0/0 ")

@@ -245,7 +245,7 @@ func (w *world) newPod() *quota.Pod {
 		p.Label, p.Labelled = w.anyLeaf(), true
 	}
 	if w.c.chance(0.3) {
-		p.Devices = corev1.ResourceList{"whole-gpus": *resource.NewQuantity(int64(1+w.c.n(2)), resource.DecimalSI)}
+		p.Special = &quota.Special{Devices: corev1.ResourceList{"whole-gpus": *resource.NewQuantity(int64(1+w.c.n(2)), resource.DecimalSI)}}
 	}
 	return p
 }

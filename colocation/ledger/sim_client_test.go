@@ -319,8 +319,8 @@ func (w *world) change1(key string, uid types.UID, how int) {
 		w.c.removePod(key)
 		return
 	case 1:
-		if next.Gone.IsZero() {
-			next.Gone = time.Now().Add(grace)
+		if next.Gone().IsZero() {
+			next.Special = &quota.Special{Gone: time.Now().Add(grace)}
 		}
 	case 2:
 		next.Ended, next.Requests, next.Held, next.Unreported = true, nil, nil, false

@@ -231,7 +231,7 @@ func (c *cluster) growTree() {
 // charge returns what a stored pod counts for now: at least its spec, as long as its node has not reported. A replica
 // whose clock is ahead may already have dropped it.
 func (p *storedPod) charge() corev1.ResourceList {
-	if p.pod.Ended || !p.pod.Gone.IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone) {
+	if p.pod.Ended || !p.pod.Gone().IsZero() && !time.Now().Add(simSkew).Before(p.pod.Gone()) {
 		return nil
 	}
 	if p.node.silent {

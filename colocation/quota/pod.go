@@ -19,26 +19,44 @@ type Pod struct {
 	UID             types.UID
 	Node            string // empty until it is bound
 	Label           string // the value of api.LabelQuotaName
-	// Requests is the request of the pod as the scheduler computes it, including Overhead.
-	Requests, Overhead corev1.ResourceList
-	// Replaced and ReplacedOverhead are the same after applying the annotation api.AnnotationReplaceResources; nil
-	// without it.
-	Replaced, ReplacedOverhead corev1.ResourceList
+	// Requests is the request of the pod as the scheduler computes it, including its overhead.
+	Requests corev1.ResourceList
 	// Held holds the amounts that the node of the pod keeps for it; nil if they equal the requests, as for nearly all pods.
 	Held *Held
-	// Devices are the devices that the pod claims, by the annotation api.AnnotationDeviceClaims; nil without it.
-	Devices corev1.ResourceList
-	// Labelled reports that the label of Label is set. It is here because the size of a pod counts: there are many.
+	// Special holds what few pods have; nil if this one has none of it.
+	Special *Special
+	// Labelled reports that the label of Label is set.
 	Labelled bool
 	// Ended reports that the pod succeeded or failed, and uses nothing any more.
 	Ended bool
 	// Unreported reports that the pod has a node, which has not reported yet what it has allocated for each container, or
 	// for the current generation of the pod. It may have taken up more than the spec requests now.
 	Unreported bool
+}
+
+// Special is the part of a Pod that few pods have. It is apart because the size of a pod counts: there are many.
+type Special struct {
+	Overhead corev1.ResourceList
+	// Replaced and ReplacedOverhead are the requests and the overhead after applying the annotation
+	// api.AnnotationReplaceResources; nil without it.
+	Replaced, ReplacedOverhead corev1.ResourceList
+	// Devices are the devices that the pod claims, by the annotation api.AnnotationDeviceClaims; nil without it.
+	Devices corev1.ResourceList
 	// Gone is the time from which a pod that is being deleted no longer counts, whether its node confirms its end or
 	// not; zero if the pod is not being deleted.
 	Gone time.Time
 }
+
+// special returns what few pods have, also if this one has none of it.
+func (p *Pod) special() Special {
+	if p.Special == nil {
+		return Special{}
+	}
+	return *p.Special
+}
+
+// Gone returns the time from which a pod that is being deleted no longer counts; zero if the pod is not being deleted.
+func (p *Pod) Gone() time.Time { return p.special().Gone }
 
 // Held describes what a node holds for a pod whose spec requests something else: while a resize waits or is not carried
 // out.
@@ -68,7 +86,7 @@ func (c Counting) Charge(p *Pod) corev1.ResourceList {
 	}
 	list, asked := p.Held.Requests, p.Requests
 	if c.replaces(p) {
-		list, asked = p.Held.Replaced, p.Replaced
+		list, asked = p.Held.Replaced, p.special().Replaced
 	}
 	if p.Held.Unsettled {
 		list = quantity.Larger(list, asked)
@@ -82,21 +100,22 @@ func (c Counting) Asked(p *Pod) corev1.ResourceList {
 	case p.Ended:
 		return nil
 	case c.replaces(p):
-		return c.withDevices(p, c.withoutOverhead(p, p.Replaced))
+		return c.withDevices(p, c.withoutOverhead(p, p.special().Replaced))
 	}
 	return c.withDevices(p, c.withoutOverhead(p, p.Requests))
 }
 
 // withDevices returns the list with the devices that the pod claims, if they count.
 func (c Counting) withDevices(p *Pod, list corev1.ResourceList) corev1.ResourceList {
-	if !c.Devices || len(p.Devices) == 0 {
+	devices := p.special().Devices
+	if !c.Devices || len(devices) == 0 {
 		return list
 	}
 	more := list.DeepCopy()
 	if more == nil {
 		more = corev1.ResourceList{}
 	}
-	for name, amount := range p.Devices {
+	for name, amount := range devices {
 		sum := more[name]
 		sum.Add(amount)
 		more[name] = sum
@@ -105,13 +124,13 @@ func (c Counting) withDevices(p *Pod, list corev1.ResourceList) corev1.ResourceL
 }
 
 // replaces reports whether a pod counts as its annotation says.
-func (c Counting) replaces(p *Pod) bool { return c.Replace && p.Replaced != nil }
+func (c Counting) replaces(p *Pod) bool { return c.Replace && p.special().Replaced != nil }
 
 // withoutOverhead returns the list without the overhead of the pod if that does not count.
 func (c Counting) withoutOverhead(p *Pod, list corev1.ResourceList) corev1.ResourceList {
-	overhead := p.Overhead
+	overhead := p.special().Overhead
 	if c.replaces(p) {
-		overhead = p.ReplacedOverhead
+		overhead = p.special().ReplacedOverhead
 	}
 	if !c.IgnoreOverhead || len(overhead) == 0 {
 		return list

@@ -15,19 +15,22 @@ func PodOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStat
 	label, labelled := meta.Labels[api.LabelQuotaName]
 	p := &Pod{
 		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, Node: spec.NodeName, Label: label, Labelled: labelled,
-		Ended: status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, Gone: goneAt(meta),
+		Ended: status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed,
 	}
+	special := Special{Gone: goneAt(meta)}
 	if p.Ended {
+		p.Special = special.orNone()
 		return p
 	}
-	p.Requests, p.Overhead = api.PodRequest(spec), spec.Overhead
-	p.Devices = devicesOf(meta.Annotations[api.AnnotationDeviceClaims])
+	p.Requests, special.Overhead = api.PodRequest(spec), spec.Overhead
+	special.Devices = devicesOf(meta.Annotations[api.AnnotationDeviceClaims])
 	held := Held{Requests: api.HeldRequest(spec, status)}
 	if text := meta.Annotations[api.AnnotationReplaceResources]; text != "" {
 		replaced := replace(spec, text)
-		p.Replaced, p.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
+		special.Replaced, special.ReplacedOverhead = api.PodRequest(replaced), replaced.Overhead
 		held.Replaced = api.HeldRequest(replaced, replaceInStatus(spec, status, text))
 	}
+	p.Special = special.orNone()
 	unreported := api.Unreported(spec, status)
 	p.Unreported = spec.NodeName != "" && (unreported || behind(meta, status))
 	if held.Requests != nil || held.Replaced != nil {
@@ -43,8 +46,16 @@ func (h *Held) complete(p *Pod) {
 		h.Requests = p.Requests
 	}
 	if h.Replaced == nil {
-		h.Replaced = p.Replaced
+		h.Replaced = p.special().Replaced
 	}
+}
+
+// orNone returns a copy, or nil if nothing is set.
+func (s Special) orNone() *Special {
+	if s.Overhead == nil && s.Replaced == nil && s.ReplacedOverhead == nil && s.Devices == nil && s.Gone.IsZero() {
+		return nil
+	}
+	return &s
 }
 
 // unsettled reports whether the status calls a resize infeasible, but perhaps not the one of the current spec. A node
