@@ -184,32 +184,49 @@ func TestProcessIdleConnections(t *testing.T) {
 	}
 	p.wantAlive(t)
 	before := p.goroutines(t)
-	open := make(chan *wire, many)
+	open, began := make(chan *wire, many), time.Now()
 	request := whole("/mutate-pods", harness.ReadSample(t, podSample))
 	inParallel(16, many, func(int) {
-		w, err := p.tryDial()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(w, request)
-		if got, err := w.answer(); err != nil || got.code != 200 {
-			t.Errorf("%v, %d %s", err, got.code, got.body)
-		}
-		open <- w
+		open <- p.asked(t, request)
 	})
 	close(open)
 	p.wantAlive(t)
-	if now := p.goroutines(t); now < many || now > 2*many+before+20 {
+	now := p.goroutines(t)
+	slow := time.Since(began) > time.Minute // the service itself ends what is idle for two
+	if now < many && !slow || now > 2*many+before+20 {
 		t.Errorf("%d goroutines for %d connections", now, many)
 	}
 	p.wantMemory(t, 60+many/10) // 100 KiB for each
 	for w := range open {
-		_ = w.Close()
+		if w != nil {
+			_ = w.Close()
+		}
 	}
 	p.wantNoLeak(t, before)
 	p.wantAlive(t)
 	p.wantNoFault(t)
+}
+
+// asked opens a connection and sends a request, which must be answered. On a busy machine a greeting may take longer than
+// the service waits for one, and the client does not know until it reads: it comes again, as the API server does.
+func (p *process) asked(t *testing.T, request string) (w *wire) {
+	t.Helper()
+	var got reply
+	var err error
+	for range 5 {
+		if w, err = p.tryDial(); err != nil {
+			continue
+		}
+		_, _ = io.WriteString(w, request)
+		if got, err = w.answer(); err == nil {
+			break
+		}
+		_ = w.Close()
+	}
+	if err != nil || got.code != 200 {
+		t.Errorf("%v, %d %.300s", err, got.code, got.body)
+	}
+	return w
 }
 
 // openFiles returns the limit of open files, and so of connections, of this process and its children.
