@@ -253,7 +253,7 @@ func overtaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is
 
 // renewOnce writes the record of a top quota if the grants of this replica there are due.
 func (l *Ledger) renewOnce(ctx context.Context, top *quota.Quota) error {
-	v := view{now: l.options.Now(), reached: l.objects.reached()} // before the tree, which may then be newer
+	v := view{reached: l.objects.reached()} // before the tree, which may then be newer
 	tree, err := l.tree()
 	if err != nil {
 		return err
@@ -263,6 +263,7 @@ func (l *Ledger) renewOnce(ctx context.Context, top *quota.Quota) error {
 		return ErrGone
 	}
 	v.tree, v.top, v.misplaced = tree, object, l.objects.misplacedBelow(tree, top.Name)
+	v.now = l.options.Now() // after the record: what is found there is not older
 	made, err := l.makePlan(v, nil)
 	if err != nil || made.grants == nil || !made.grants.due {
 		return err

@@ -60,6 +60,7 @@ func (w *world) askOne(r *replica, req request) (outcome, decision) {
 	answers := make(chan answer, 1)
 	go func() {
 		v, err := r.ledger.Reserve(ctx, req.ask())
+		r.step()
 		answers <- answer{v, err}
 	}()
 	select {
@@ -183,7 +184,7 @@ func (w *world) burst() {
 	pods := 10 + w.c.n(60)
 	for i := range pods {
 		if i == pods/2 && w.c.chance(0.5) {
-			w.go_([]func(){w.limit, w.partition, w.restart}[w.c.n(3)])
+			w.go_([]func(){w.limit, w.partition, w.restart, w.freeze}[w.c.n(4)])
 		}
 		pod := *like
 		pod.Name, pod.UID = fmt.Sprintf("b-%d", w.next()), types.UID(fmt.Sprintf("u%d", w.next()))
@@ -359,21 +360,25 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 		if !how(&next) {
 			return
 		}
-		if !bypass && w.announce(QuotaChange{Old: old, New: &next, From: version}) != nil {
-			return
+		answered, unwaited := time.Now(), bypass
+		if !bypass {
+			var err error
+			if answered, unwaited, err = w.announce(QuotaChange{Old: old, New: &next, From: version}); err != nil {
+				return
+			}
 		}
-		answered := time.Now()
 		time.Sleep(w.c.upTo(slow))
 		if w.c.chance(w.refusals) {
 			return
 		}
-		if w.storeQuota(name, version, &next, bypass || time.Since(answered) > maxChange/2, bypass) {
+		if w.storeQuota(name, version, &next, bypass || time.Since(answered) > maxChange/2, unwaited) {
 			return
 		}
 	}
 }
 
-func (w *world) announce(change QuotaChange) error {
+// announce lets a replica admit a change. It returns when that was decided, and whether without regard to grants.
+func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, _ error) {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	r := w.anyReplica()
@@ -381,15 +386,19 @@ func (w *world) announce(change QuotaChange) error {
 	if err == nil {
 		err = r.ledger.Announce(ctx, tree, change)
 	}
+	decided = time.Now()
+	if r.step(); err == nil {
+		err = ctx.Err() // the API server has given up
+	}
 	w.c.say("%s announces %s of %s below %s: %v", r.name, change.New.Name, inShort(change.New.Max), change.New.Parent, err)
 	if err == nil {
 		w.c.count(func(s *simStats) { s.Announced++ })
 	}
-	return err
+	return decided, r.old, err
 }
 
 // storeQuota stores a change that was judged on a version, and reports false if there is a newer one.
-func (w *world) storeQuota(name, version string, next *quota.Quota, late, bypasses bool) bool {
+func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwaited bool) bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	one := w.c.quotas[name]
@@ -397,13 +406,13 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, bypass
 		return false
 	}
 	if one.Quota.Parent != next.Parent {
-		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late})
+		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
 		w.c.stats.Reroots++
 	}
 	w.c.note("quota %s: %s below %s, late: %v", name, inShort(next.Max), next.Parent, late)
 	w.c.putQuota(name, next)
 	last := &one.specs[len(one.specs)-1]
-	last.late, last.bypasses = late, bypasses
+	last.late, last.unwaited = late, unwaited
 	return true
 }
 
@@ -469,6 +478,14 @@ func (w *world) partition() {
 	r.mu.Unlock()
 	w.c.say("%s is cut off for %s", r.name, long)
 	w.c.count(func(s *simStats) { s.Partitions++ })
+}
+
+// freeze lets a replica stand still for some time.
+func (w *world) freeze() {
+	if r := w.anyReplica(); r.halts {
+		r.freeze()
+		r.awake()
+	}
 }
 
 // restart kills a replica in the middle of its work and starts another.

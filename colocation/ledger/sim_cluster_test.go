@@ -57,13 +57,16 @@ type cluster struct {
 	history []string
 	failed  bool
 	stats   simStats
+	old     map[string]bool // the replicas of the version before grants
+	lost    bool            // one of them has dropped a grant: its pods may not have been observed, and all may count too little
 }
 
 // simStats prove that schedules were not empty.
 type simStats struct {
-	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced, Partitions int
-	Spent                                                                                                                                          int // pods that were admitted against a grant, by the replicas that lived to the end
-	Enacted, Infeasible, Early, Withdrawn                                                                                                          int
+	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced, Partitions, Freezes int
+	Spent                                                                                                                                                   int // pods that were admitted against a grant, by the replicas that lived to the end
+	Enacted, Infeasible, Early, Withdrawn                                                                                                                   int
+	Mixed, Dropped                                                                                                                                          int // schedules with replicas of the version before grants, and those in which one has dropped a grant
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
@@ -88,13 +91,21 @@ type spec struct {
 	at       time.Time
 	quota    *quota.Quota
 	late     bool // it was not announced in time: it counts from when a replica observes it
-	bypasses bool // no replica was asked
+	unwaited bool // nobody has waited for grants: no replica was asked, or one that does not know them
 }
 
 // reroot is a change of a quota's place.
 type reroot struct {
-	at   time.Time
-	late bool
+	at             time.Time
+	late, unwaited bool
+}
+
+// concerns reports whether a request that began, or a view, at a time may have been decided before the change.
+func (r reroot) concerns(began, view time.Time) bool {
+	if r.unwaited {
+		began = began.Add(-grantUse)
+	}
+	return !r.at.Before(began) || r.late && !r.at.Before(view)
 }
 
 // event is one change of a kind.
@@ -107,7 +118,7 @@ type event struct {
 
 func newCluster(t *testing.T, seed uint64) *cluster {
 	return &cluster{t: t, seed: seed, start: time.Now(), rng: rand.New(rand.NewPCG(seed, seed)),
-		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, more: make(chan struct{})}
+		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, old: map[string]bool{}, more: make(chan struct{})}
 }
 
 // chance returns true with probability p.
@@ -266,7 +277,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 			view = p.grant.view // a replica that decided later, from an older picture
 		}
 	}
-	if slices.ContainsFunc(c.reroots, func(r reroot) bool { return !r.at.Before(began) || r.late && !r.at.Before(view) }) {
+	if c.lost || slices.ContainsFunc(c.reroots, func(r reroot) bool { return r.concerns(began, view) }) {
 		return
 	}
 	path := c.pathOf(now.pod)
@@ -306,7 +317,7 @@ func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (
 			if next.late {
 				since = view
 			}
-			if next.bypasses && since.Equal(began) {
+			if next.unwaited && since.Equal(began) {
 				since = began.Add(-grantUse)
 			}
 			if next.at.Before(since) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,23 +25,36 @@ type replica struct {
 	faults float64       // of its calls
 	ctx    context.Context
 	kill   context.CancelFunc
+	old    bool // of the version before grants
+	halts  bool // it may freeze
 
 	mu     sync.Mutex
 	quotas map[string]*quota.Quota
 	tree   *quota.Tree
-	rv     [2]int    // its watches have delivered everything up to here; 0 before the first list
-	cut    time.Time // until then it does not reach the API server, nor the API server's events it
+	rv     [2]int       // its watches have delivered everything up to here; 0 before the first list
+	cut    time.Time    // until then it does not reach the API server, nor the API server's events it
+	frozen [2]time.Time // from when until when the process stands still
 }
 
-func newReplica(c *cluster, name string, lag time.Duration, faults float64, sweeps, grants bool) *replica {
-	r := &replica{c: c, name: name, lag: lag, faults: faults, quotas: map[string]*quota.Quota{}}
+// kind is what a replica is.
+type kind struct {
+	old, grants bool // of the version before grants, or with the gate on
+	halts       bool // it may freeze
+	sweeps      bool
+}
+
+func newReplica(c *cluster, name string, lag time.Duration, faults float64, k kind) *replica {
+	r := &replica{c: c, name: name, lag: lag, faults: faults, old: k.old, halts: k.halts, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
-	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name, Grants: grants,
-		Now: func() time.Time { return time.Now().Add(skew) }})
+	now := func() time.Time { return time.Now().Add(skew) }
+	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name, Grants: k.grants && !k.old,
+		Now: func() time.Time { return r.clock(now()) }})
+	r.ledger.accounts.now = now // is asked under a lock, where the model cannot stop
+	c.count(func(*simStats) { c.old[name] = k.old })
 	go r.watch(podKind)
 	go r.watch(quotaKind)
-	if sweeps {
+	if k.sweeps {
 		go r.ledger.Run(r.ctx)
 	}
 	return r
@@ -48,6 +62,7 @@ func newReplica(c *cluster, name string, lag time.Duration, faults float64, swee
 
 // known is the replica's tree.
 func (r *replica) known(context.Context, string) (*quota.Tree, error) {
+	r.step()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rv[podKind] == 0 || r.rv[quotaKind] == 0 {
@@ -128,6 +143,55 @@ func (r *replica) bookmark(kind, rv int) int {
 	return rv
 }
 
+// A freeze stops a process between any two of its steps: a machine is suspended, or a container has no CPU. All others go on,
+// and so do the messages that are under way. When it is over, the process goes on as if nothing had happened: with the clock
+// that it has read, the timers that have fired meanwhile, and answers that nobody may wait for any more. In the model a
+// process stops where it asks for the time, the tree or the store, where something arrives, and where it answers.
+
+// step is a moment at which the process may freeze, or is frozen.
+func (r *replica) step() {
+	if r.halts && !r.c.calm.Load() && r.c.chance(0.0005) {
+		r.freeze()
+	}
+	r.awake()
+}
+
+// freeze stops the process: for less than a request waits, or for longer than grants and reservations count.
+func (r *replica) freeze() {
+	long := r.c.upTo(2 * grantEnd)
+	if r.c.chance(0.7) {
+		long = grantUse + r.c.upTo([]time.Duration{2 * grantUse, 2 * simExpiry}[r.c.n(2)])
+	}
+	r.mu.Lock()
+	r.frozen = [2]time.Time{time.Now(), time.Now().Add(long)}
+	r.mu.Unlock()
+	r.c.say("%s freezes for %s", r.name, long)
+	r.c.count(func(s *simStats) { s.Freezes++ })
+}
+
+// awake waits until the process is not frozen, and returns since when it was.
+func (r *replica) awake() (since time.Time) {
+	for {
+		r.mu.Lock()
+		from, until := r.frozen[0], r.frozen[1]
+		r.mu.Unlock()
+		if time.Until(until) <= 0 || !r.sleep(time.Until(until)) {
+			return since
+		}
+		since = from
+	}
+}
+
+// clock returns the time. The process may freeze before it has asked, or after that.
+func (r *replica) clock(now time.Time) time.Time {
+	asked := time.Now()
+	r.step()
+	if since := time.Since(asked); since > 0 && r.c.chance(0.5) {
+		return now.Add(since)
+	}
+	return now
+}
+
 func (r *replica) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -195,6 +259,10 @@ func (r *replica) list(kind, least int) (rv, broken int) {
 func kindName(kind int) string { return []string{"pods", "quotas"}[kind] }
 
 func (r *replica) replace(kind int, all []Seen, rv int) {
+	r.step()
+	for i := range all {
+		all[i].Record = r.reads(all[i].Record)
+	}
 	if kind == podKind {
 		r.ledger.Pods().Replace(all, strconv.Itoa(rv))
 	} else {
@@ -206,6 +274,8 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 
 // tell delivers a change that is already applied.
 func (r *replica) tell(kind int, one event) {
+	r.step()
+	one.seen.Record = r.reads(one.seen.Record)
 	to := r.ledger.Pods()
 	if kind == quotaKind {
 		to = r.ledger.Quotas()
@@ -240,6 +310,40 @@ func (r *replica) keep(all ...Seen) {
 	}
 }
 
+// A replica of the version before grants does not know the marks of a grant and of a recall: it takes a grant for the
+// reservation of a pod, keeps its text, and loses a recall with its next write. So it waits for no grant when it announces a
+// change, it asks for none, and it drops one as it drops the reservation of a pod that did not appear.
+
+var (
+	marks   = strings.NewReplacer(`"grant":true`, `"unknown":true`, `"recall":`, `"unknown":`)
+	unmarks = strings.NewReplacer(`"unknown":true`, `"grant":true`)
+)
+
+// reads returns a record as the replica's version reads it.
+func (r *replica) reads(record string) string {
+	if r.old {
+		return marks.Replace(record)
+	}
+	return record
+}
+
+// writes returns the record that the replica's version writes.
+func (r *replica) writes(record string) string {
+	if r.old {
+		return unmarks.Replace(record)
+	}
+	return record
+}
+
+// drops reports whether the next record lacks a grant that is in the one before.
+func drops(before, next string) bool {
+	was, _ := parseRecord(before)
+	is, _ := parseRecord(next)
+	return slices.ContainsFunc(was.Pods, func(r reservation) bool {
+		return r.Grant && !slices.ContainsFunc(is.Pods, func(other reservation) bool { return r.id() == other.id() })
+	})
+}
+
 // simStore is a replica's access to the records: slow, and sometimes failing before or after the operation.
 type simStore struct{ r *replica }
 
@@ -247,6 +351,8 @@ var errNetwork = errors.New("the network is broken")
 
 // travel simulates one direction; it returns false if the message is lost.
 func (s *simStore) travel(ctx context.Context) error {
+	s.r.step()
+	defer s.r.step()
 	bound := 10 * time.Millisecond
 	if s.fault() {
 		bound = simWebhook
@@ -281,6 +387,7 @@ func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, 
 		return Object{}, errNetwork
 	}
 	found := one.Object
+	found.Record = s.r.reads(found.Record)
 	s.r.c.mu.Unlock()
 	return found, s.travel(ctx)
 }
@@ -316,6 +423,7 @@ func (s *simStore) Pods(ctx context.Context) (string, error) {
 }
 
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
+	record = s.r.writes(record)
 	if err := s.travel(ctx); err != nil {
 		if !s.r.c.calm.Load() && s.r.c.chance(0.3) {
 			go func() { // it arrives nevertheless, when no caller expects it any more
@@ -335,6 +443,7 @@ func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version,
 		s.r.c.count(func(s *simStats) { s.Lost++ })
 		return Object{}, err
 	}
+	made.Record = s.r.reads(made.Record)
 	return made, nil
 }
 
@@ -362,6 +471,10 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	c.rv++
 	c.stats.Writes++
 	c.note("%s writes %s %s", by, key.Name, inBrief(record))
+	if c.old[by] && drops(one.Record, record) && !c.lost {
+		c.lost = true
+		c.stats.Dropped++
+	}
 	one.Record = record
 	c.logQuota(one)
 	return one.Object, nil
