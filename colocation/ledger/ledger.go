@@ -44,7 +44,8 @@ type Options struct {
 	// Replica distinguishes the reservations of this process from others, also of those before it; empty means a random name.
 	Replica string
 	// Grants lets this replica admit pods against room that a record holds for it, without a write for each batch. All
-	// replicas must be of a version that knows grants.
+	// replicas must be of a version that knows grants: another one does not wait for them when it announces a change, and drops
+	// those of a dead replica before all pods that they admitted are observed.
 	Grants bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

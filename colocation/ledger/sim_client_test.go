@@ -394,7 +394,7 @@ func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, 
 	if err == nil {
 		w.c.count(func(s *simStats) { s.Announced++ })
 	}
-	return decided, r.old, err
+	return decided, bool(r.old), err
 }
 
 // storeQuota stores a change that was judged on a version, and reports false if there is a newer one.

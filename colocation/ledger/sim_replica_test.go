@@ -25,8 +25,8 @@ type replica struct {
 	faults float64       // of its calls
 	ctx    context.Context
 	kill   context.CancelFunc
-	old    bool // of the version before grants
-	halts  bool // it may freeze
+	old    beforeGrants // of the version before grants
+	halts  bool         // it may freeze
 
 	mu     sync.Mutex
 	quotas map[string]*quota.Quota
@@ -44,7 +44,7 @@ type kind struct {
 }
 
 func newReplica(c *cluster, name string, lag time.Duration, faults float64, k kind) *replica {
-	r := &replica{c: c, name: name, lag: lag, faults: faults, old: k.old, halts: k.halts, quotas: map[string]*quota.Quota{}}
+	r := &replica{c: c, name: name, lag: lag, faults: faults, old: beforeGrants(k.old), halts: k.halts, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
 	now := func() time.Time { return time.Now().Add(skew) }
@@ -261,7 +261,7 @@ func kindName(kind int) string { return []string{"pods", "quotas"}[kind] }
 func (r *replica) replace(kind int, all []Seen, rv int) {
 	r.step()
 	for i := range all {
-		all[i].Record = r.reads(all[i].Record)
+		all[i].Record = r.old.reads(all[i].Record)
 	}
 	if kind == podKind {
 		r.ledger.Pods().Replace(all, strconv.Itoa(rv))
@@ -275,7 +275,7 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 // tell delivers a change that is already applied.
 func (r *replica) tell(kind int, one event) {
 	r.step()
-	one.seen.Record = r.reads(one.seen.Record)
+	one.seen.Record = r.old.reads(one.seen.Record)
 	to := r.ledger.Pods()
 	if kind == quotaKind {
 		to = r.ledger.Quotas()
@@ -310,26 +310,28 @@ func (r *replica) keep(all ...Seen) {
 	}
 }
 
-// A replica of the version before grants does not know the marks of a grant and of a recall: it takes a grant for the
-// reservation of a pod, keeps its text, and loses a recall with its next write. So it waits for no grant when it announces a
-// change, it asks for none, and it drops one as it drops the reservation of a pod that did not appear.
+// beforeGrants is whether a replica is of the version before grants, simulated by what it reads and writes. It does not know the
+// marks of a grant and of a recall: it takes a grant for the reservation of a pod, keeps its text, and loses a recall with its
+// next write. So it waits for no grant when it announces a change, it asks for none, and it drops one as it drops the
+// reservation of a pod that did not appear.
+type beforeGrants bool
 
 var (
 	marks   = strings.NewReplacer(`"grant":true`, `"unknown":true`, `"recall":`, `"unknown":`)
 	unmarks = strings.NewReplacer(`"unknown":true`, `"grant":true`)
 )
 
-// reads returns a record as the replica's version reads it.
-func (r *replica) reads(record string) string {
-	if r.old {
+// reads returns a record as the version reads it.
+func (old beforeGrants) reads(record string) string {
+	if old {
 		return marks.Replace(record)
 	}
 	return record
 }
 
-// writes returns the record that the replica's version writes.
-func (r *replica) writes(record string) string {
-	if r.old {
+// writes returns the record that the version writes.
+func (old beforeGrants) writes(record string) string {
+	if old {
 		return unmarks.Replace(record)
 	}
 	return record
@@ -387,7 +389,7 @@ func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, 
 		return Object{}, errNetwork
 	}
 	found := one.Object
-	found.Record = s.r.reads(found.Record)
+	found.Record = s.r.old.reads(found.Record)
 	s.r.c.mu.Unlock()
 	return found, s.travel(ctx)
 }
@@ -423,7 +425,7 @@ func (s *simStore) Pods(ctx context.Context) (string, error) {
 }
 
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
-	record = s.r.writes(record)
+	record = s.r.old.writes(record)
 	if err := s.travel(ctx); err != nil {
 		if !s.r.c.calm.Load() && s.r.c.chance(0.3) {
 			go func() { // it arrives nevertheless, when no caller expects it any more
@@ -443,7 +445,7 @@ func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version,
 		s.r.c.count(func(s *simStats) { s.Lost++ })
 		return Object{}, err
 	}
-	made.Record = s.r.reads(made.Record)
+	made.Record = s.r.old.reads(made.Record)
 	return made, nil
 }
 

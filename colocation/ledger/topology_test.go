@@ -32,6 +32,7 @@ type watcher struct {
 type line struct {
 	*fakeStore
 	cut atomic.Bool
+	old beforeGrants
 }
 
 func (l *line) Read(ctx context.Context, key types.NamespacedName) (Object, error) {
@@ -45,7 +46,9 @@ func (l *line) Write(ctx context.Context, key types.NamespacedName, version, rec
 	if l.cut.Load() {
 		return Object{}, errNetwork
 	}
-	return l.fakeStore.Write(ctx, key, version, record)
+	made, err := l.fakeStore.Write(ctx, key, version, l.old.writes(record))
+	made.Record = l.old.reads(made.Record)
+	return made, err
 }
 
 // watcher returns a replica that has observed all quotas so far.
@@ -104,7 +107,7 @@ func (w *watcher) show(names ...string) {
 		o := w.b.store.get(name)
 		w.quotas[keyOf(o.Quota)] = o.Quota
 		w.known.Store(quota.NewTree(slices.Collect(maps.Values(w.quotas))))
-		w.Quotas().Put(Seen{Key: keyOf(o.Quota).String(), Version: o.Version, Object: o.Quota, Record: o.Record})
+		w.Quotas().Put(Seen{Key: keyOf(o.Quota).String(), Version: o.Version, Object: o.Quota, Record: w.line.old.reads(o.Record)})
 	}
 }
 
