@@ -58,7 +58,7 @@ func (s *Suite) Value() suite.Suite {
 		Name: Name, Doc: "all namespaces except kube-system and usher's own",
 		Gates: api.Gates(), Kinds: s.Kinds(),
 		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
-		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start,
+		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start, End: s.End,
 		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain, Usage: usage,
 	}
 }
@@ -158,6 +158,9 @@ func (s *Suite) Start(ctx context.Context, log logrus.FieldLogger) error {
 	s.state.quotas.run(ctx, s.options.childRequest)
 	return nil
 }
+
+// End gives back what the ledger holds for pods that this replica would have admitted.
+func (s *Suite) End(ctx context.Context) { s.state.quotas.end(ctx) }
 
 // checkConflictingWebhooks returns an error if Koordinator's webhooks are registered for the same resources. If the API
 // server does not answer, it only logs that: usher must be able to start before anything else.

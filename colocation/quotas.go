@@ -35,6 +35,9 @@ type quotas struct {
 	exists func(ctx context.Context, name string) (bool, error) // asks the API server for a quota; nil: it cannot be asked
 	asking atomic.Int32                                         // the questions under way
 	asked  atomic.Int64                                         // all questions so far
+
+	stop  context.CancelFunc // of the ledger; nil unless it runs
+	ended chan struct{}      // closed when the ledger has ended
 }
 
 func newQuotas(o options, source string, gates gate.Set, evaluated bool, log logrus.FieldLogger) *quotas {
@@ -150,12 +153,30 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 	if q.ledger == nil {
 		return
 	}
-	go q.ledger.Run(ctx)
+	running, stop := context.WithCancel(ctx)
+	q.stop, q.ended = stop, make(chan struct{})
+	go func() {
+		defer close(q.ended)
+		q.ledger.Run(running)
+	}()
 	if q.status != nil {
 		go q.status.run(ctx)
 	}
 	if childRequest {
 		go q.ledger.KeepChildRequests(ctx, 2*time.Second, collections.Records{Cluster: q.cluster.Load()}.WriteChildRequest)
+	}
+}
+
+// end ends the ledger, and waits until it has given back its grants or ctx ends: other replicas would have to count them until
+// all pods that may have been admitted are known to be stored.
+func (q *quotas) end(ctx context.Context) {
+	if q.stop == nil {
+		return
+	}
+	q.stop()
+	select {
+	case <-q.ended:
+	case <-ctx.Done():
 	}
 }
 

@@ -147,5 +147,16 @@ func (s *service) drain(reviews *connections.Listener, server, operations *http.
 	}
 	_, _ = server.Close(), operations.Close()
 	s.closeAudit(ctx)
+	s.endSuites()
 	s.Log.Info("stopped")
+}
+
+// maxEnd bounds the time that the suites may take after the last review. The kubelet waits for longer than for the rest of the drain.
+const maxEnd = 3 * time.Second
+
+// endSuites ends what others wait for.
+func (s *service) endSuites() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxEnd)
+	defer cancel()
+	s.Suites.End(ctx)
 }

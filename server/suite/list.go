@@ -119,6 +119,15 @@ func (s List) Start(ctx context.Context, log logrus.FieldLogger) error {
 	return nil
 }
 
+// End ends what others wait for, suite after suite.
+func (s List) End(ctx context.Context) {
+	for _, suite := range s {
+		if suite.End != nil {
+			suite.End(ctx)
+		}
+	}
+}
+
 // Kinds maps the kinds of all routes to their Go types.
 func (s List) Kinds() map[metav1.GroupVersionKind]func() any {
 	all := map[metav1.GroupVersionKind]func() any{}

@@ -55,6 +55,9 @@ type Suite struct {
 	// Start is called by serve after Use. It may return an error if the cluster is not as required. What it starts ends
 	// with ctx.
 	Start func(context.Context, logrus.FieldLogger) error
+	// End is called by serve after the last review, while what Start has started still runs. It returns when nobody waits for
+	// anything of this replica any more, or when ctx ends.
+	End func(ctx context.Context)
 
 	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path, which begins with
 	// /debug/. They are served to this machine only, or to users whom the API server permits it.

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/server/suite"
+)
+
+// TestEndOfSuites: a suite is ended before what it has started, after the last review, and is waited for no longer than maxEnd.
+func TestEndOfSuites(t *testing.T) {
+	var started context.Context
+	ended, reviews := make(chan bool, 1), ""
+	pods := podSuite()
+	pods.Start = func(ctx context.Context, _ logrus.FieldLogger) error { started = ctx; return nil }
+	pods.End = func(context.Context) {
+		conn, err := net.Dial("tcp", reviews)
+		if err == nil {
+			_ = conn.Close()
+		}
+		ended <- started.Err() == nil && err != nil
+	}
+	serving, done := make(chan Addresses, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		done <- Run(ctx, Options{Suites: suite.List{pods}.WithDefaults(), Version: "test", Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0",
+			Certificates: Certificates{StateDir: t.TempDir()}, Serving: func(at Addresses) { serving <- at }})
+	}()
+	select {
+	case err := <-done:
+		t.Fatal(err)
+	case at := <-serving:
+		reviews = at.Reviews
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	select {
+	case right := <-ended:
+		if !right {
+			t.Error("ended while reviews are accepted, or after what it has started")
+		}
+	default:
+		t.Error("not ended")
+	}
+}
+
+// TestEndTakesTooLong: a suite that does not end is left behind.
+func TestEndTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		(&service{Options: Options{Suites: suite.List{{}, {End: func(ctx context.Context) { <-ctx.Done() }}}}}).endSuites()
+		if took := time.Since(began); took != maxEnd {
+			t.Error(took)
+		}
+	})
+}
