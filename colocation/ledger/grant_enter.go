@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+)
+
+// enterSpent replaces the grants of this replica in a record by reservations for the pods that were admitted against
+// them, and returns the plan for new ones, which has none yet. If the record cannot hold all these reservations, it stays
+// as it is, and there is no plan.
+func (l *Ledger) enterSpent(a *accounts, v view, r record) (record, *grantPlan) {
+	if !l.options.Grants {
+		return r, nil
+	}
+	next, stopped := r, false
+	next.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(one reservation) bool {
+		own := one.Grant && one.By == l.options.Replica
+		stopped = stopped || own && r.stops(v.tree.Path(one.Quota))
+		return own
+	})
+	l.grants.mu.Lock()
+	defer l.grants.mu.Unlock()
+	made, key := &grantPlan{at: v.now.UnixMilli(), of: map[string]plannedGrant{}, demand: map[string]demand{}}, keyOf(v.top.Quota)
+	if r.Recall != "" {
+		l.grants.until[key] = v.now.Add(grantUse)
+	}
+	made.ended = l.grants.ended || v.now.Before(l.grants.until[key])
+	in, entered := l.grants.in[key], len(next.Pods) < len(r.Pods)
+	made.due = entered && (in == nil || l.grants.ended || !in.usable(v.now) || in.due(v.now) || stopped)
+	if in == nil {
+		return next, made
+	}
+	made.at, made.next, made.pruned = max(made.at, in.last+1), in.first+len(in.spent), in.pruned
+	for name, one := range in.of {
+		made.due = made.due || entered && one.low()
+		made.of[name], made.demand[name] = plannedGrant{total: maps.Clone(one.total)}, one.demand.copy()
+	}
+	if !a.enter(&next, in.spent, l.revoked) {
+		return r, nil
+	}
+	return next, made
+}
+
+// overdue returns those pods admitted against grants that the record cannot hold and that would have appeared by now.
+func (l *Ledger) overdue(v view, p *grantPlan) (all []reservation) {
+	l.grants.mu.Lock()
+	defer l.grants.mu.Unlock()
+	in := l.grants.in[keyOf(v.top.Quota)]
+	if p != nil || in == nil {
+		return nil
+	}
+	for _, one := range in.spent {
+		if one.expired(v.now, l.options.Expiry) && !l.revoked.has(&one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// enter adds the reservations that are pending, and not revoked, to a record, and reports whether it holds them.
+func (a *accounts) enter(r *record, spent []reservation, revoked *revoked) bool {
+	at := map[string][]int{}
+	for i := range r.Pods {
+		at[r.Pods[i].Pod] = append(at[r.Pods[i].Pod], i)
+	}
+	for _, one := range spent {
+		stands, since := a.pending(&one)
+		if !stands || revoked.has(&one) {
+			r.Seen = newest(r.Seen, since)
+			continue
+		}
+		places := at[one.Pod]
+		same := slices.IndexFunc(places, func(i int) bool { return one.alike(&r.Pods[i]) }) // also of a write that seemed to fail
+		if same >= 0 {
+			one.merge(&r.Pods[places[same]])
+		}
+		if one.encode() != nil {
+			return false
+		}
+		if same >= 0 {
+			r.Pods[places[same]] = one
+		} else {
+			at[one.Pod] = append(places, len(r.Pods))
+			r.Pods = append(r.Pods, one)
+		}
+	}
+	all, of := r.size()
+	return all <= maxRecord && !slices.ContainsFunc(slices.Collect(maps.Values(of)), func(n int) bool { return n > maxRecord/2 })
+}

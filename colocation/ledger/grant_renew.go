@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// renew renews the grants of this replica in the record of a top quota, or gives them back if nothing was spent lately. If that
+// fails, it is tried again later: what is not given back cannot be used by others.
+func (l *Ledger) renew(top string) {
+	tree, err := l.tree()
+	if err != nil {
+		return
+	}
+	q, ok := tree.Get(top)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grantUse)
+	defer cancel()
+	err = l.renewOnce(ctx, q)
+	for i := 1; i < maxRenewals && overtaken(err) && ctx.Err() == nil; i++ {
+		l.awaitTurn(ctx, keyOf(q), time.Now().Add(maxTurn))
+		err = l.renewOnce(ctx, q)
+	}
+	switch {
+	case err == nil, errors.Is(err, ErrGone):
+	case overtaken(err), lags(err):
+		l.renewLater(keyOf(q), grantUse/20)
+	default:
+		l.renewLater(keyOf(q), grantUse)
+	}
+}
+
+// maxRenewals bounds the attempts to renew the grants, because pods may wait.
+const maxRenewals = 2
+
+// overtaken reports whether a write must be planned again.
+func overtaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, errWaited) }
+
+// renewOnce writes the record of a top quota if the grants of this replica there are due.
+func (l *Ledger) renewOnce(ctx context.Context, top *quota.Quota) error {
+	v := view{reached: l.objects.reached()} // before the tree, which may then be newer
+	tree, err := l.tree()
+	if err != nil {
+		return err
+	}
+	object, known := l.objects.get(keyOf(top))
+	if !known {
+		return ErrGone
+	}
+	v.tree, v.top, v.misplaced = tree, object, l.objects.misplacedBelow(tree, top.Name)
+	v.now = l.options.Now() // after the record: what is found there is not older
+	made, err := l.makePlan(v, nil)
+	if err != nil || made.grants == nil || !made.grants.due {
+		return err
+	}
+	return l.write(ctx, v, made)
+}
+
+// renewLater lets the grants in a record be renewed after some time, if there are any.
+func (l *Ledger) renewLater(key types.NamespacedName, after time.Duration) {
+	l.grants.mu.Lock()
+	defer l.grants.mu.Unlock()
+	in := l.grants.in[key]
+	if in == nil || in.later || l.grants.ended {
+		return
+	}
+	in.later = true
+	time.AfterFunc(after, func() {
+		l.grants.mu.Lock()
+		in.later = false
+		l.grants.mu.Unlock()
+		l.renewSoon(key.Name)
+	})
+}
+
+// giveBack gives back all grants before the process ends.
+func (l *Ledger) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, grantUse)
+	defer cancel()
+	l.grants.mu.Lock()
+	l.grants.ended = true
+	keys := slices.Collect(maps.Keys(l.grants.in))
+	l.grants.mu.Unlock()
+	tree, err := l.tree()
+	if err != nil {
+		return
+	}
+	for _, key := range keys {
+		if q := tree.At(key); q != nil {
+			l.giveBackIn(ctx, q)
+		}
+	}
+}
+
+// giveBackIn gives back the grants in one record, as often as others overtake that.
+func (l *Ledger) giveBackIn(ctx context.Context, top *quota.Quota) {
+	for err := l.renewOnce(ctx, top); ctx.Err() == nil && (overtaken(err) || lags(err)); err = l.renewOnce(ctx, top) {
+		select {
+		case <-l.objects.change():
+		case <-time.After(grantUse / 100):
+		case <-ctx.Done():
+		}
+	}
+}
