@@ -376,6 +376,8 @@ func TestGrantUsable(t *testing.T) {
 	begun := time.Now()
 	suspended := begun.Add(time.Second)
 	*(*uint64)(unsafe.Pointer(&suspended)) += 3 << 30 // three more seconds for the wall clock alone
+	slowed := begun.Add(3 * time.Second)
+	*(*uint64)(unsafe.Pointer(&slowed)) -= 2 << 30 // and two fewer
 	for what, one := range map[string]struct {
 		now  time.Time
 		want bool
@@ -383,6 +385,7 @@ func TestGrantUsable(t *testing.T) {
 		"soon":      {begun.Add(time.Second), true},
 		"late":      {begun.Add(grantUse), false},
 		"suspended": {suspended, false},
+		"slowed":    {slowed, false},
 		"set back":  {begun.Round(0).Add(-time.Second), false},
 	} {
 		g := granted{begun: begun}
