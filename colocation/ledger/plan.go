@@ -108,49 +108,70 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 	before, grants := l.enterSpent(a, v, before)
 	next, expired := l.dropSeen(a, v, before)
 	misplaced, more := l.dropSeen(a, v, v.misplaced)
-	count := func() *holdings { return newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods)) }
-	counted, first := count(), sync.OnceValue(count)
-	changes := l.openChanges(v, before.Changes)
+	r := l.newRound(v, a, before, next, misplaced)
 	made := unjudged(placed)
-	made.expired, made.doubtful = slices.Concat(expired, more, l.overdue(v, grants)), changes.doubtful
-	made.dropped = len(before.Pods) - len(next.Pods) + len(before.Changes) - len(changes.kept)
-	var spent budget
-	spent.all, spent.of = next.size()
-	recall := l.newRecall(v, a, before, next, misplaced)
+	made.expired, made.doubtful = slices.Concat(expired, more, l.overdue(v, grants)), r.changes.doubtful
+	made.dropped = len(before.Pods) - len(next.Pods) + len(before.Changes) - len(r.changes.kept)
 	for i := range placed {
-		if placed[i].top != v.top.Quota.Name {
-			continue
+		if placed[i].top == v.top.Quota.Name {
+			made.verdicts[i] = l.decideOn(v, r, &made, &placed[i])
 		}
-		if changes.concern(&placed[i]) {
-			made.verdicts[i], made.waits = verdict{elsewhere: v.top.Quota.Name, later: true}, true
-			continue
-		}
-		counted.paths[placed[i].verdict.Binding.Name] = placed[i].path
-		one := l.judge(v, counted, &placed[i], &spent)
-		if len(one.Excess) > 0 && recall.helps(&placed[i]) {
-			made.verdicts[i] = verdict{PodVerdict: placed[i].verdict, elsewhere: v.top.Quota.Name, later: true, recalled: true}
-			continue
-		}
-		if len(one.Excess) > 0 {
-			one.firm = !made.granted || len(first().excess(&placed[i], v.latest)) > 0
-		}
-		made.verdicts[i] = one
-		made.granted = made.granted || one.held != nil
-		made.refused = made.refused || len(one.Excess) > 0 || one.err != nil
 	}
 	if made.grants = grants; grants != nil {
 		made.grants.held = made.newPods()
-		l.takeGrants(v, counted, grants, func(path []*quota.Quota) bool { return recall.by() != "" || changes.onPath(path) }, &spent)
+		l.takeGrants(v, r.counted, grants, r.stops, &r.spent)
 	}
-	made.recalls = recall.needed && before.Recall == ""
-	if before.Recall != "" && recall.by() == "" {
+	made.recalls = r.recall.needed && before.Recall == ""
+	if before.Recall != "" && r.recall.by() == "" {
 		made.dropped++
 	}
 	made.next = record{
-		Recall: recall.by(), Seen: newest(next.Seen, misplaced.Seen), Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(changes.tree, l.objects.treeVersion(v.reached))),
-		By: l.options.Replica, Changes: changes.kept, Pods: counted.all(),
+		Recall: r.recall.by(), Seen: newest(next.Seen, misplaced.Seen), By: l.options.Replica, Changes: r.changes.kept, Pods: r.counted.all(),
+		Tree: newest(newest(before.Tree, v.misplaced.Tree), newest(r.changes.tree, l.objects.treeVersion(v.reached))),
 	}
 	return made
+}
+
+// round is what the candidates of a plan are judged by, one after another.
+type round struct {
+	counted *holdings        // with what the plan has reserved so far
+	first   func() *holdings // without that
+	changes open
+	recall  *recall
+	spent   budget
+}
+
+// newRound begins a plan. next is the record before without what is no longer pending.
+func (l *Ledger) newRound(v view, a *accounts, before, next, misplaced record) *round {
+	count := func() *holdings { return newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods)) }
+	r := &round{counted: count(), first: sync.OnceValue(count), changes: l.openChanges(v, before.Changes),
+		recall: l.newRecall(v, a, before, next, misplaced)}
+	r.spent.all, r.spent.of = next.size()
+	return r
+}
+
+// stops reports whether no grants are taken in a path.
+func (r *round) stops(path []*quota.Quota) bool { return r.recall.by() != "" || r.changes.onPath(path) }
+
+// decideOn returns the verdict on one candidate of the tree, and notes in the plan what follows from it.
+func (l *Ledger) decideOn(v view, r *round, made *plan, p *placement) verdict {
+	later := verdict{elsewhere: v.top.Quota.Name, later: true}
+	if r.changes.concern(p) {
+		made.waits = true
+		return later
+	}
+	r.counted.paths[p.verdict.Binding.Name] = p.path
+	one := l.judge(v, r.counted, p, &r.spent)
+	if len(one.Excess) > 0 && r.recall.helps(p) {
+		later.PodVerdict, later.recalled = p.verdict, true
+		return later
+	}
+	if len(one.Excess) > 0 {
+		one.firm = !made.granted || len(r.first().excess(p, v.latest)) > 0
+	}
+	made.granted = made.granted || one.held != nil
+	made.refused = made.refused || len(one.Excess) > 0 || one.err != nil
+	return one
 }
 
 // limited returns the charge of a pod for the resources that any quota on its path limits, and for CPU and memory, which a
