@@ -240,3 +240,50 @@ func TestGrantBehindAtTheEnd(t *testing.T) {
 		expect(t, "given back", b.grants(t, "q"), "4 pods")
 	})
 }
+
+// No grant is taken in a quota of another tree, in a full record, or with a plan that recalls others.
+func TestTakeGrantsRules(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=100"), makeQuota("other", "", "cpu=100"))
+	q, _ := b.tree.Get("q")
+	v := view{tree: b.tree, top: Object{Quota: q}, now: b.clock}
+	wants := demand{since: b.clock, now: sum(amounts("cpu=10")), pods: 10}
+	for _, c := range []struct {
+		name, quota string
+		stopped     bool
+		bytes       int
+		want        string
+	}{{"room", "q", false, 0, "20/0"}, {"another tree", "other", false, 0, "0/0"}, {"stopped", "q", true, 0, "0/0"}, {"a full record", "q", false, maxRecord, "0/0"}} {
+		b.accounts.with(b.tree, func(a *accounts) {
+			p := &grantPlan{of: map[string]plannedGrant{}, demand: map[string]demand{c.quota: wants}}
+			spent := budget{all: c.bytes, of: map[string]int{}}
+			b.takeGrants(v, newHoldings(b.tree, a, nil, nil), p, func([]*quota.Quota) bool { return c.stopped }, &spent)
+			expect(t, c.name, inShort(corev1.ResourceList(p.of[c.quota].room)), c.want)
+		})
+	}
+	recalls := &round{recall: &recall{needed: true, replica: "r1"}}
+	expect(t, "a plan that recalls", recalls.stops(b.tree.Path("q")), true)
+}
+
+// A change of a quota that is gone, or that concerns no grant in its record, recalls nothing.
+func TestRecallFromRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"), makeQuota("other", "top", "cpu=100"))
+		r1, r2 := b.granting("r1"), b.granting("r2")
+		r1.admit(t, 1, 5)
+		r2.show("top")
+		top := b.store.get("top")
+		expect(t, "another quota", r2.recallFrom(t.Context(), r2.known.Load(), QuotaChange{Old: top.Quota, From: top.Version}, []string{"other"}), nil)
+		expect(t, "the record", b.grants(t, "top"), "r1 q: 10/0, 5 pods")
+		gone := makeQuota("gone", "", "")
+		r2.options.Store = goneStore{b.store}
+		expect(t, "gone", r2.recallFrom(t.Context(), r2.known.Load(), QuotaChange{Old: gone, From: "9"}, []string{"gone"}), nil)
+		r1.giveBack(t.Context())
+	})
+}
+
+// goneStore is a store without objects.
+type goneStore struct{ *fakeStore }
+
+func (goneStore) Read(context.Context, types.NamespacedName) (Object, error) {
+	return Object{}, ErrGone
+}
