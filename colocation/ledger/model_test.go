@@ -308,6 +308,7 @@ func (w *world) calm() {
 	w.upgrade()
 	w.speakAll()
 	time.Sleep(simExpiry + simLag + simOutage + time.Second)
+	w.dropGrants()
 	w.judgeAll()
 	w.leaveSome()
 	w.fill()
@@ -328,6 +329,31 @@ func (w *world) upgrade() {
 			w.replicas[i] = w.start()
 		}
 	}
+}
+
+// dropGrants lets the replicas drop the grants of dead ones: they must find them, read the version of the pods when their time is
+// over, and observe the pods up to that.
+func (w *world) dropGrants() {
+	for range 3 {
+		if !w.holdsGrants() {
+			return
+		}
+		for _, r := range w.replicas {
+			r.ledger.sweep(r.ctx)
+		}
+		time.Sleep(simExpiry + simLag)
+	}
+}
+
+func (w *world) holdsGrants() bool {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	for _, one := range w.c.quotas {
+		if drops(one.Record, "") {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeAll calls Judge, which must give correct answers and leave nothing behind.
