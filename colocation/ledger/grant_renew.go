@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/quota"
@@ -94,15 +95,25 @@ func (l *Ledger) giveBack(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	var all errgroup.Group
+	all.SetLimit(maxGivingBack)
 	for _, key := range keys {
 		if q := tree.At(key); q != nil {
-			l.giveBackIn(ctx, q)
+			all.Go(func() error { l.giveBackIn(ctx, q); return nil })
 		}
 	}
+	_ = all.Wait()
 }
 
-// giveBackIn gives back the grants in one record, as often as others overtake that.
+// maxGivingBack is the number of records in which grants are given back at a time: one that cannot be written yet must not
+// keep the others waiting.
+const maxGivingBack = 16
+
+// giveBackIn gives back the grants in one record, as often as others overtake that, also those of a write that is under way.
 func (l *Ledger) giveBackIn(ctx context.Context, top *quota.Quota) {
+	if unlock := l.grants.lock(ctx, keyOf(top)); unlock != nil {
+		unlock()
+	}
 	for err := l.renewOnce(ctx, top); ctx.Err() == nil && (overtaken(err) || lags(err)); err = l.renewOnce(ctx, top) {
 		select {
 		case <-l.objects.change():

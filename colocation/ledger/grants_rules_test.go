@@ -241,6 +241,32 @@ func TestGrantBehindAtTheEnd(t *testing.T) {
 	})
 }
 
+// A record that a replica cannot write when it ends does not keep it from giving back its grants in others.
+func TestGrantsOfManyAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{"q", "a", "b", "c", "d", "e"}
+		var quotas []*quota.Quota
+		for _, name := range names {
+			quotas = append(quotas, makeQuota(name, "", "cpu=100"))
+		}
+		b := lay(t, quotas...)
+		r1, r2 := b.granting("r1"), b.granting("r2")
+		for _, name := range names {
+			for i := range 5 {
+				expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod(fmt.Sprintf("%s/p%d", name, i), fmt.Sprint(name, i), "cpu=1"))), "granted")
+			}
+		}
+		r2.show("q")
+		r2.Pods().Put(seenPod(makePod("q/p0", "q0", "cpu=1"), 2))
+		r2.sweep(t.Context()) // r1 has not seen the pod
+		r1.show("q")
+		r1.giveBack(t.Context())
+		for _, name := range names[1:] {
+			expect(t, name, b.grants(t, name), "5 pods")
+		}
+	})
+}
+
 // No grant is taken in a quota of another tree, in a full record, or with a plan that recalls others.
 func TestTakeGrantsRules(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=100"), makeQuota("other", "", "cpu=100"))
