@@ -26,8 +26,8 @@ const (
 //
 // It first accepts the connections in the kernel's queue, then closes the listener, so that later clients are refused
 // before they have sent anything. The server continues, and each connection ends with its next answer. One that is idle,
-// after an earlier answer or without a request so far, is closed after a second of silence. Drain returns nil when no
-// connection is left, or ctx's error if ctx ends first.
+// after an earlier answer or, see KeepUnused, without a request so far, is closed after a second of silence; during a handshake the
+// server's own timeout applies. Drain returns nil when no connection is left, or ctx's error if ctx ends first.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.stop()
 	tick := time.NewTicker(turn)
@@ -59,7 +59,7 @@ func (l *Listener) endSilent(since time.Time) {
 			if c.heard.After(since) {
 				break
 			}
-			if !c.unread() {
+			if (idle == &l.kept || c.waitsUnused()) && !c.unread() {
 				l.end(c)
 			}
 		}

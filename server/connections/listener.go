@@ -146,7 +146,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if c.unused != nil {
-			c.unused.ready = !secured
+			c.unused.ready.Store(!secured)
 		}
 	case http.StateActive:
 		c.unused = nil

@@ -331,7 +331,7 @@ func TestDrain(t *testing.T) {
 
 // TestDrainEndsUnused: connections without a request do not hold up the end.
 func TestDrainEndsUnused(t *testing.T) {
-	s := serve(t, 9)
+	s := serve(t, 9, func(l *Listener) { l.KeepUnused(time.Minute) })
 	first, second := s.dial(t, 1), s.dial(t, 2)
 	second.send(fast[:5])
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the server itself ends them after a minute

@@ -1,6 +1,9 @@
 package connections
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // KeepUnused makes connections wait for the first byte of their first request for the given time. From then on its head may
 // take as long as the server's ReadHeaderTimeout says, which otherwise begins with the end of the TLS handshake.
@@ -18,7 +21,7 @@ func (l *Listener) KeepUnused(most time.Duration) { l.unused = most }
 // late as the first byte of others. The connection gives way like them.
 type unused struct {
 	most   time.Duration // see KeepUnused
-	ready  bool          // the handshake is over, or there is none
+	ready  atomic.Bool   // the handshake is over, or there is none; Drain reads it, too
 	asked  time.Time     // when the server began to wait for the request; zero before
 	head   time.Duration // the server's time for the head
 	begun  bool          // the first byte has arrived
@@ -29,8 +32,8 @@ type unused struct {
 func (u *unused) deadline(given, now time.Time) time.Time {
 	switch {
 	case given.IsZero():
-		u.ready = true
-	case !u.ready:
+		u.ready.Store(true)
+	case !u.ready.Load():
 	case u.asked.IsZero():
 		u.asked, u.head = now, given.Sub(now)
 		return now.Add(u.most)
@@ -48,6 +51,9 @@ func (u *unused) begin(now time.Time) (deadline time.Time, begins bool) {
 	u.begun, u.waited = true, now.Sub(u.asked)
 	return now.Add(u.head), true
 }
+
+// waitsUnused reports whether the server waits for the first request. The caller holds the listener's lock.
+func (c *conn) waitsUnused() bool { return c.unused != nil && c.unused.ready.Load() }
 
 // newUnused returns nil if the server's deadlines stay as they are.
 func (l *Listener) newUnused() *unused {

@@ -33,7 +33,8 @@ func TestUnusedDeadlines(t *testing.T) {
 		"a head that came with the handshake":        {false, []step{{2, none, none}, {2, 7, 122}, {2, 37, 37}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := &unused{most: 2 * time.Minute, ready: c.plain}
+			u := &unused{most: 2 * time.Minute}
+			u.ready.Store(c.plain)
 			for i, s := range c.steps {
 				var got, given, want time.Time
 				if s.want != none {
@@ -52,6 +53,39 @@ func TestUnusedDeadlines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDrainAwaitsGreetings: a connection whose handshake is under way does not end for being silent.
+func TestDrainAwaitsGreetings(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Bound(tcp.(*net.TCPListener), 4)
+	defer func() { _ = l.Close() }()
+	l.KeepUnused(time.Minute)
+	client, err := net.Dial("tcp", tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	l.State(tls.Server(c, nil), http.StateNew)
+	ended := func() bool {
+		l.endSilent(time.Now().Add(time.Hour))
+		return l.fresh.Len() == 0
+	}
+	if ended() {
+		t.Error("it ended before its handshake")
+	}
+	_ = c.SetReadDeadline(time.Time{}) // as the server does after it
+	if !ended() {
+		t.Error("it goes on")
 	}
 }
 
