@@ -5,7 +5,7 @@ import "iter"
 // Follower receives every event of a collection, in order, including those that change nothing that is kept, because
 // the resourceVersion has still advanced. Its methods are called one at a time, by the goroutine that stores the
 // collection's changes, and after the change has been stored, so a snapshot taken by a follower includes it. No lock is
-// held: a slow follower delays its own collection, but no readers.
+// held: a slow follower delays the collections of the same objects, but no readers.
 type Follower interface {
 	// Replace passes all existing objects as of a version; any other object is gone.
 	Replace(all iter.Seq[Object], version string)

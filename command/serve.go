@@ -95,8 +95,20 @@ func untilSignal(of context.Context) (context.Context, context.CancelFunc) {
 		case <-ctx.Done():
 		}
 		signal.Stop(heard)
+		sendAgain(heard)
 	}()
 	return ctx, end
+}
+
+// sendAgain sends this process a signal that came before the previous one was handled.
+func sendAgain(heard <-chan os.Signal) {
+	select {
+	case again := <-heard:
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Signal(again)
+		}
+	default:
+	}
 }
 
 func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {

@@ -91,6 +91,7 @@ func (s *service) listenAndServe(ctx context.Context) error {
 	s.announce(Addresses{reviews.Addr().String(), ops.Addr().String(), s.caFile})
 	select {
 	case err := <-failed:
+		s.fail()
 		return err
 	case <-ctx.Done():
 	}
@@ -149,6 +150,14 @@ func (s *service) drain(reviews *connections.Listener, server, operations *http.
 	s.closeAudit(ctx)
 	s.endSuites()
 	s.Log.Info("stopped")
+}
+
+// fail ends what must not be lost when a server has failed.
+func (s *service) fail() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.ShutdownGrace)
+	defer cancel()
+	s.closeAudit(ctx)
+	s.endSuites()
 }
 
 // maxEnd bounds the time that the suites may take after the last review. The kubelet waits for longer than for the rest of the drain.

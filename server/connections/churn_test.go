@@ -3,6 +3,7 @@ package connections
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -23,16 +24,21 @@ func TestMoreClientsThanConnections(t *testing.T) {
 	for i := range pools {
 		pools[i] = late(t)
 	}
-	for round, bursts := 0, 0; bursts < 20 && round < 100; round++ {
+	bursts := 0
+	for round := 0; bursts < 20 && round < 100; round++ {
 		began := time.Now()
 		lost := s.burst(pools[:], round)
-		if time.Since(began) < settled*3/2 {
+		short, timeout := time.Since(began) < settled*3/2, errors.Is(lost, context.DeadlineExceeded)
+		if short {
 			bursts++
-			if lost != nil {
-				t.Errorf("a request was lost: %v", lost)
-			}
+		}
+		if lost != nil && (short || timeout) {
+			t.Errorf("a request was lost: %v", lost)
 		}
 		time.Sleep(settled + 10*time.Millisecond)
+	}
+	if bursts < 5 && !t.Failed() {
+		t.Skipf("only %d of 100 bursts were short: the machine is too busy", bursts)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,6 +62,9 @@ func drainUnderLoad(t *testing.T, delay string, clients, requests int) {
 	p.wantExit(t)
 	t.Logf("%d answered, %d clients refused, %d of them after they were accepted; %d greetings took too long; lost: %d",
 		load.answered.Load(), load.refused.Load(), load.cutInHand.Load(), load.late.Load(), len(load.lost))
+	if load.late.Load() > 0 && !strings.Contains(p.log.String(), "TLS handshake error") {
+		t.Errorf("%d first requests were not answered, and the service ended no greeting", load.late.Load())
+	}
 	if len(load.lost) > 0 {
 		t.Errorf("%d requests were sent and not answered, the first: %v", len(load.lost), load.lost[0])
 	}
