@@ -21,7 +21,7 @@ func summary(r *Report) string {
 	for _, review := range r.reviews() {
 		if g, ok := r.group(review, cpuConnections); ok {
 			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s | %s | %s |\n", title(review), report.Number(g.constant.CPU), report.Number(g.usher.CPU),
-				r.withAim(review, cpuConnections), r.withAim(review, tailConnections), cpu(g.plain), part(g.usher, g.plain), report.Number(g.usher.Objects))
+				r.times(review, cpuConnections)+aimText(review), r.times(review, tailConnections), cpu(g.plain), part(g.usher, g.plain), report.Number(g.usher.Objects))
 		}
 	}
 	return b.String()
@@ -44,13 +44,21 @@ func markdown(r *Report) string {
 	return b.String()
 }
 
-// withAim returns the CPU of a review as a multiple of the constant server's, and what it should be.
-func (r *Report) withAim(review string, connections int) string {
+// times returns the CPU of a review as a multiple of the constant server's.
+func (r *Report) times(review string, connections int) string {
 	g, ok := r.group(review, connections)
 	if !ok {
 		return "–"
 	}
-	return fmt.Sprintf("%s (%g)", report.Times(g.usher.CPU, g.constant.CPU), aimsOf(review)[connections])
+	return report.Times(g.usher.CPU, g.constant.CPU)
+}
+
+// aimText returns the aim of a review in parentheses, if it has one.
+func aimText(review string) string {
+	if wanted := aimOf(review); wanted > 0 {
+		return fmt.Sprintf(" (%g)", wanted)
+	}
+	return ""
 }
 
 // cpu returns the CPU of a cell that may be missing.
