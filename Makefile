@@ -78,7 +78,7 @@ attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, 
 chaos: ## cause one fault after the other, measure what each costs, and write the table of docs/operations.md; 15 minutes
 	cd test/e2e && go run ./build && go run ./chaos -write ../../docs/operations.md
 
-soak: ## chaos: replicas and the API server die under load, and usher's registration is deleted 1,000 times; an hour
+soak: ## chaos: replicas and the API server die under load, and usher's registration is deleted 1,000 times; two hours
 	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 2h -v ./cluster ./soak ./quota ./certificates
 	cd test/e2e && USHER_SOAK=1 go test -run TestTheRegistrationIsKept -count=1 -timeout 3h -v ./registration
 

@@ -14,7 +14,7 @@ import (
 type table []string
 
 var columns = []string{"way", "clients", "rate beside none", "its beginning", "pods/s", "writes a pod: record · status", "conflicts a pod", "refusals a pod",
-	"API server's CPU beside none", "CPU a pod, ms: API server · usher · etcd", "longest, s: creation · lost to refusals · review"}
+	"API server's CPU beside none", "CPU a pod, ms: API server · usher · etcd", "longest, s: creation · lost to refusals · review", "timed out"}
 
 // String returns the whole table.
 func (t table) String() string {
@@ -39,7 +39,7 @@ func (t *table) add(w, none *way, size crowdSize) string {
 		fmt.Sprintf("%.3f", float64(all.counts[conflict])/pods),
 		fmt.Sprintf("%.3f", float64(all.refusals)/pods), fmt.Sprintf("%.2f", beside(w, none, cpuOfAPIServer)),
 		fmt.Sprintf("%.2f · %.2f · %.2f", all.cpu[apiServer]/1000/pods, all.cpu["usher"]/1000/pods, all.cpu["etcd"]/1000/pods),
-		w.longest()}, " | ") + " |"
+		w.longest(), fmt.Sprint(w.timedOut())}, " | ") + " |"
 	*t = append(*t, row)
 	return row
 }
@@ -51,6 +51,14 @@ func (w *way) longest() string {
 		creation, lost, review = max(creation, r.creation), max(lost, r.lost), max(review, r.review)
 	}
 	return fmt.Sprintf("%.2f · %.2f · %.2f", creation.Seconds(), lost.Seconds(), review.Seconds())
+}
+
+// timedOut returns the number of requests for which a webhook did not answer in time.
+func (w *way) timedOut() (n int64) {
+	for _, r := range w.results {
+		n += r.timedOut
+	}
+	return n
 }
 
 // detail returns all counters for each pod.

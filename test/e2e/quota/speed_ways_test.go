@@ -34,6 +34,7 @@ type way struct {
 // result is one measure of a way.
 type result struct {
 	early, rate float64 // pods per second: at the beginning, and after it
+	timedOut    int64   // requests for which a webhook did not answer in time
 	used        sample  // after the beginning
 
 	creation, lost, review time.Duration // the longest: see clients, and frontDoor.slowest
@@ -124,6 +125,7 @@ func (w *way) observe(ctx context.Context, t *testing.T, c *clients, period time
 	r.rate = float64(to.pods-from.pods) / to.at.Sub(from.at).Seconds()
 	r.used.plus(to, 1)
 	r.used.plus(from, -1)
+	r.timedOut = c.timedOut.Load()
 	r.creation, r.lost, r.review = c.creation.get(), c.lost.get(), front.slowest.get()
 	return r
 }
