@@ -81,9 +81,9 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	return server.Run(ctx, o.Options)
 }
 
-// untilSignal returns a context that ends with SIGINT or SIGTERM, and a function that ends it. Before the context ends by a
-// signal, the next signal has its usual effect again, so that none is lost; signal.NotifyContext catches it until some time
-// after.
+// untilSignal returns a context that is canceled by SIGINT or SIGTERM, and a function that cancels it. Before a signal cancels the
+// context, the default effect of signals is restored, so that a second one ends the process. signal.NotifyContext would still
+// catch a second one that follows at once.
 func untilSignal(of context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancel(of)
 	heard := make(chan os.Signal, 1)

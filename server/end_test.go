@@ -20,7 +20,7 @@ func TestEndOfSuites(t *testing.T) {
 	pods := podSuite()
 	pods.Start = func(ctx context.Context, _ logrus.FieldLogger) error { started = ctx; return nil }
 	pods.End = func(context.Context) {
-		// The port may be another one's by now, even this client's own: only a greeting tells.
+		// The port may be another one's by now, even this client's own: only a TLS handshake tells.
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", reviews, &tls.Config{InsecureSkipVerify: true})
 		if err == nil {
 			_ = conn.Close()

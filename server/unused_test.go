@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/server/connections"
 )
 
-// headTime is how long a head may take in these tests.
+// headTime is the ReadHeaderTimeout of the server in these tests.
 const headTime = 300 * time.Millisecond
 
 // TestUnusedConnection: an API server may send a review on a connection that it opened long before and has not used. It does

@@ -132,7 +132,7 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 	return made
 }
 
-// round is what the candidates of a plan are judged by, one after another.
+// round holds the state with which the candidates of a plan are judged, one after another.
 type round struct {
 	counted *holdings        // with what the plan has reserved so far
 	first   func() *holdings // without that

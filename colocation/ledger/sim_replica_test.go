@@ -36,7 +36,7 @@ type replica struct {
 	frozen [2]time.Time // from when until when the process stands still
 }
 
-// kind is what a replica is.
+// kind describes a simulated replica.
 type kind struct {
 	old, grants bool // of the version before grants, or with the gate on
 	halts       bool // it may freeze

@@ -13,15 +13,15 @@ import (
 // So the time must be longer than the 90 s for which an API server keeps a connection. It must be set before Accept.
 func (l *Listener) KeepUnused(most time.Duration) { l.unused = most }
 
-// unused is what a connection knows until its first request. Only the goroutine that serves the connection uses it. It
-// translates the read deadlines that an http.Server sets: for the handshake; none, after it; for the head of the first
-// request; and for all of it. The last two are counted from the end of the handshake.
+// unused holds the state of a connection before its first request. Except for ready, only the goroutine that serves the
+// connection uses it. It translates the read deadlines that an http.Server sets: for the handshake; none, after it; for the head
+// of the first request; and for all of it. The last two are counted from the end of the handshake.
 //
 // Bytes that arrive together with the end of the handshake are not seen here. If they are half a head, the rest may be as
 // late as the first byte of others. The connection gives way like them.
 type unused struct {
 	most   time.Duration // see KeepUnused
-	ready  atomic.Bool   // the handshake is over, or there is none; Drain reads it, too
+	ready  atomic.Bool   // the handshake is complete, or there is none; endSilent reads it, too
 	asked  time.Time     // when the server began to wait for the request; zero before
 	head   time.Duration // the server's time for the head
 	begun  bool          // the first byte has arrived

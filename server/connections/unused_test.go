@@ -56,8 +56,8 @@ func TestUnusedDeadlines(t *testing.T) {
 	}
 }
 
-// TestDrainAwaitsGreetings: a connection whose handshake is under way does not end for being silent.
-func TestDrainAwaitsGreetings(t *testing.T) {
+// TestDrainAwaitsHandshakes: a connection whose handshake is under way does not end for being silent.
+func TestDrainAwaitsHandshakes(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

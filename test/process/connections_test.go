@@ -126,7 +126,7 @@ func TestProcessNotTLS(t *testing.T) {
 		{"nothing", "", ""},
 		{"garbage", strings.Repeat("\x00\xff garbage ", 1000), ""},
 		{"a record of the largest size", "\x16\x03\x01\xff\xff" + strings.Repeat("x", 1<<16), ""},
-		{"half a greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ""},
+		{"half a handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ""},
 		{"HTTP", good, "HTTP/1.0 400"},
 		{"SSH", "SSH-2.0-OpenSSH_9.6\r\n", ""},
 	} {
@@ -207,7 +207,7 @@ func TestProcessIdleConnections(t *testing.T) {
 	p.wantNoFault(t)
 }
 
-// asked opens a connection and sends a request, which must be answered. On a busy machine a greeting may take longer than
+// asked opens a connection and sends a request, which must be answered. On a busy machine a handshake may take longer than
 // the service waits for one, and the client does not know until it reads: only then it tries again.
 func (p *process) asked(t *testing.T, request string) (w *wire) {
 	t.Helper()
@@ -221,7 +221,7 @@ func (p *process) asked(t *testing.T, request string) (w *wire) {
 				_ = w.Close()
 			}
 		}
-		if err == nil || time.Since(began) < greeting {
+		if err == nil || time.Since(began) < handshakeTimeout {
 			break
 		}
 	}

@@ -280,7 +280,7 @@ func (p *process) attack(t *testing.T, reviews []costly, timeout string, during 
 				c := n % len(reviews)
 				got, err := send(p.client, "https://"+p.reviews+reviews[c].path+"?timeout="+timeout, bodies[c], nil)
 				if err != nil {
-					got.code = 0 // a greeting that took too long on a busy machine; wantStanding tells the rest
+					got.code = 0 // a handshake that took too long on a busy machine; wantStanding tells the rest
 				}
 				count, _ := codes.LoadOrStore(got.code, new(atomic.Int64))
 				count.(*atomic.Int64).Add(1)

@@ -48,7 +48,7 @@ func TestProcessCrowd(t *testing.T) {
 	open, evicted := int(p.metric(t, `usher_connections{listener="reviews"}`)), int(p.metric(t, `usher_connections_evicted_total{listener="reviews"}`))
 	t.Logf("%d connections were opened, %d are open, %d gave way", rounds*each, open, evicted)
 	few := open < bound/4 || evicted < rounds*each/4-bound
-	if open > bound || few && slowest < 3*time.Second { // the server itself ends those that do not greet for five seconds
+	if open > bound || few && slowest < 3*time.Second { // the server itself ends those that do not complete the handshake within five seconds
 		t.Errorf("%d connections are open, %d gave way; at most %d may be open", open, evicted, bound)
 	}
 	eventually(t, "there are as many goroutines as connections", func() bool { return p.goroutines(t) <= before+bound+10 })

@@ -24,9 +24,9 @@ import (
 // elsewhere.
 var errNotSent = errors.New("no connection")
 
-// greeting is how long the service waits for a TLS greeting. On a busy machine a client may think that it is over when the
-// service has given up: what is sent first on such a connection was never received.
-const greeting = 5 * time.Second
+// handshakeTimeout is the service's timeout for TLS handshakes. On a busy machine a client may have completed a handshake that the
+// service has given up: what it sends first on such a connection is never received.
+const handshakeTimeout = 5 * time.Second
 
 // callers post reviews one after the other until they are refused.
 type callers struct {
@@ -60,10 +60,10 @@ func drainUnderLoad(t *testing.T, delay string, clients, requests int) {
 	p.signal(t, syscall.SIGTERM)
 	load.all.Wait()
 	p.wantExit(t)
-	t.Logf("%d answered, %d clients refused, %d of them after they were accepted; %d greetings took too long; lost: %d",
+	t.Logf("%d answered, %d clients refused, %d of them after they were accepted; %d handshakes took too long; lost: %d",
 		load.answered.Load(), load.refused.Load(), load.cutInHand.Load(), load.late.Load(), len(load.lost))
 	if load.late.Load() > 0 && !strings.Contains(p.log.String(), "TLS handshake error") {
-		t.Errorf("%d first requests were not answered, and the service ended no greeting", load.late.Load())
+		t.Errorf("%d first requests were not answered, and the service ended no handshake", load.late.Load())
 	}
 	if len(load.lost) > 0 {
 		t.Errorf("%d requests were sent and not answered, the first: %v", len(load.lost), load.lost[0])
@@ -91,7 +91,7 @@ func (l *callers) start(p *process, review []byte, i int) {
 				l.refused.Add(1)
 				return
 			}
-			if at := dialed.Load(); err != nil && at != nil && time.Since(*at) >= greeting {
+			if at := dialed.Load(); err != nil && at != nil && time.Since(*at) >= handshakeTimeout {
 				l.late.Add(1)
 				continue
 			}

@@ -202,7 +202,7 @@ func sendCrowded(t *testing.T, body []byte, atOnce int) {
 		path := []string{"/mutate-pods", "/mutate-nodes"}[i%2] + "?timeout=30s"
 		got, err := send(p.client, "https://"+p.reviews+path, body, nil)
 		switch {
-		case err != nil: // on a busy machine a greeting may take longer than the service waits for one
+		case err != nil: // on a busy machine a handshake may take longer than the service waits for one
 			t.Log(path, err)
 		case !slices.Contains([]int{200, 400, 413, 503}, got.code):
 			t.Errorf("%s: %d %.300s", path, got.code, got.body)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// milliPod is what each pod requests, in thousandths of a core.
+// milliPod is the CPU request of each pod, in milli-cores.
 const milliPod = 100
 
 // home is a namespace, and a quota that the pods there name, or that is there.
