@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"usher.dev/usher/server/connections"
+	"usher.dev/usher/test/clustertest"
 )
 
 // headTime is the ReadHeaderTimeout of the server in these tests.
@@ -35,7 +36,7 @@ func TestUnusedConnection(t *testing.T) {
 			s := serveTLS(t, c.build)
 			unused := s.openUnused(t)
 			if c.lost {
-				eventually(t, "the server closes it", func() bool { return s.listener.Open() == 1 })
+				clustertest.Eventually(t, "the server closes it", func() bool { return s.listener.Open() == 1 })
 			} else {
 				time.Sleep(3 * headTime)
 			}
@@ -186,14 +187,4 @@ func (s *secure) post(t *testing.T, path string) (used net.Conn, err error) {
 	}
 	_, err = io.Copy(io.Discard, answer.Body)
 	return used, errors.Join(err, answer.Body.Close())
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatal("never came true: " + what)
 }
