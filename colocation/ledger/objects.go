@@ -81,9 +81,10 @@ func (o *objects) Replace(all []Seen, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before, seenBefore := o.known, o.shown
+	restored := older(version, o.version) // the store, from a backup: what was known before is wrong
 	o.shown = make(map[types.NamespacedName]shown, len(all))
 	if older(version, o.floor) {
-		o.floor = "" // the store was restored from a backup
+		o.floor = ""
 	}
 	o.known, o.records, o.misplaced = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, newMisplaced()
 	for _, seen := range all {
@@ -91,9 +92,7 @@ func (o *objects) Replace(all []Seen, version string) {
 			key := keyOf(object.Quota)
 			o.put(object)
 			o.show(object, seenBefore[key].quota)
-			// An older cluster version means that the store was restored from a backup: then the object known before is
-			// wrong.
-			if b, known := before[key]; known && !older(version, b.Version) {
+			if b, known := before[key]; known && !restored { // it may be newer than the list, from a read or a write
 				o.put(b)
 			}
 		}

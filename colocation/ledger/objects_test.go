@@ -46,3 +46,17 @@ func TestOverwrite(t *testing.T) {
 		expect(t, c.known+" read "+c.read, now.Version, c.want)
 	}
 }
+
+// TestStaleList: a list from a cache that is older than a write of this replica does not replace what was written: others may
+// still spend the grants in it. A list older than the watch comes from a store that was restored from a backup.
+func TestStaleList(t *testing.T) {
+	for _, c := range []struct{ list, want string }{{"4", "7"}, {"6", "7"}, {"7", "7"}, {"9", "9"}, {"3", "3"}} {
+		b := lay(t, makeQuota("q", "", "cpu=9"))
+		q, _ := b.tree.Get("q")
+		b.Quotas().Reached("4")
+		b.objects.update(Object{Quota: q, Version: "7", Record: `{}`})
+		b.Quotas().Replace([]Seen{{Version: c.list, Object: q}}, c.list)
+		now, _ := b.objects.get(keyOf(q))
+		expect(t, "a list at "+c.list, now.Version, c.want)
+	}
+}
