@@ -230,12 +230,12 @@ func (s state) ledger() validators.Ledger {
 
 // announce returns the function that announces a change of a quota to all who admit pods; nil if quotas are not
 // evaluated.
-func (s state) announce() func(context.Context, *quota.Tree, rules.Change, string) error {
+func (s state) announce() func(context.Context, rules.Change, string) error {
 	if s.quotas == nil || s.quotas.ledger == nil {
 		return nil
 	}
-	return func(ctx context.Context, tree *quota.Tree, c rules.Change, from string) error {
-		return s.quotas.ledger.Announce(ctx, tree, ledger.QuotaChange{Old: c.Old, New: c.New, From: from})
+	return func(ctx context.Context, c rules.Change, from string) error {
+		return s.quotas.ledger.Announce(ctx, ledger.QuotaChange{Old: c.Old, New: c.New, From: from})
 	}
 }
 

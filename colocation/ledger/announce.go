@@ -27,20 +27,47 @@ func (c QuotaChange) identity() types.NamespacedName {
 	return c.Old.Identity()
 }
 
+// moves reports whether a change may give the pods of the quota another record.
+func (c QuotaChange) moves() bool {
+	return c.Old != nil && (c.New == nil || c.New.Parent != c.Old.Parent)
+}
+
 // Announce writes a change into the records of the trees whose pods it concerns, so that no replica decides on these
-// pods by the state before. A change that takes nothing from any pod is not written. tree is the current tree, with or
-// without the change. The error wraps admit.ErrNotReady; the change must then not be admitted.
-func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) error {
+// pods by the state before. A change that takes nothing from any pod is not written. If this replica lags behind the records, it
+// waits, because the quotas may be in other trees by now. The error wraps admit.ErrNotReady; the change must then not be admitted.
+func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 	if !l.Shared() || sameForPods(c.Old, c.New) {
-		return nil
-	}
-	tops, names := concerns(tree, c, l.options.LabelOnly)
-	if len(names) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAnnounce)
 	defer cancel()
-	if err := l.recallFrom(ctx, tree, c, names); err != nil {
+	for {
+		changed, reached := l.objects.change(), l.objects.reached() // before the tree, which may then be newer
+		tree, err := l.tree()
+		if err != nil {
+			return err
+		}
+		err = l.announce(ctx, view{tree: tree, reached: reached}, c)
+		if !lags(err) && !errors.Is(err, errChanging) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-time.After(maxChange / 10): // a change in the way may never be stored
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// announce implements Announce for one state of the quotas.
+func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
+	v.tree = having(v.tree, c.identity(), c.Old)
+	tops, names := concerns(v.tree, c, l.options.LabelOnly)
+	if len(names) == 0 {
+		return nil
+	}
+	if err := l.recallFrom(ctx, v, c, names); err != nil {
 		return fmt.Errorf("recalling the grants in the record of quota %s: %w", c.identity(), err)
 	}
 	if len(tops) == 0 {
@@ -58,7 +85,7 @@ func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) 
 	for {
 		began := time.Now()
 		made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
-		if err := l.announceTo(ctx, tops, tree, made); err != nil {
+		if err := l.announceTo(ctx, tops, v, made, c.moves()); err != nil {
 			return err
 		}
 		if time.Since(began) < maxChange/2 {
@@ -69,7 +96,7 @@ func (l *Ledger) Announce(ctx context.Context, tree *quota.Tree, c QuotaChange) 
 
 // announceTo adds a change to the records of the tops, and waits until no grant there is spent any more, but no longer than
 // maxChange/2.
-func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, tree *quota.Tree, c change) error {
+func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, v view, c change, moves bool) error {
 	in := func(top *quota.Quota) change {
 		if c.In == nil {
 			return change{Quota: c.Quota, From: c.From, In: []string{top.Name}, At: c.At, By: c.By} // it is on the path of all pods of the tree
@@ -77,14 +104,14 @@ func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, tree *quot
 		return c
 	}
 	for _, top := range tops {
-		if err := l.announceAt(ctx, top, in(top)); err != nil {
+		if err := l.announceAt(ctx, top, v, in(top), moves); err != nil {
 			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", c.Quota, top.Name, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxChange/2)
 	defer cancel()
 	for _, top := range tops {
-		l.awaitGrants(ctx, top, tree, in(top).In)
+		l.awaitGrants(ctx, top, v.tree, in(top).In)
 	}
 	return nil
 }
@@ -96,26 +123,51 @@ const maxIn = 50
 const maxAnnounce = 5 * time.Second
 
 // announceAt adds a change to the record of one quota, as often as other replicas overtake the write.
-func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, c change) error {
+func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c change, moves bool) error {
 	for {
 		object, err := l.object(ctx, top)
-		if errors.Is(err, ErrGone) {
-			return nil
+		if err == nil && object.Quota.Parent != top.Parent {
+			err = errOldTree // decisions are written elsewhere
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = l.settled(ctx, v, object, c, moves)
 		}
-		before, _ := l.objects.record(object) // a damaged one begins anew
-		err = l.write(ctx, view{top: object}, plan{next: before.announcing(c)})
+		if err == nil {
+			before, _ := l.objects.record(object) // a damaged one begins anew
+			err = l.write(ctx, view{top: object}, plan{next: before.announcing(c)})
+		}
 		switch {
 		case errors.Is(err, ErrGone):
-			return nil // no replica can write decisions there
+			return errOldTree
 		case !errors.Is(err, ErrConflict):
 			return err
 		case ctx.Err() != nil:
 			return busy(err)
 		}
 	}
+}
+
+// settled returns an error as long as a record shows that quotas which a change concerns may have moved, or may still be written
+// about here when they do: others have decided by a newer tree, or another change has been announced that this replica has not
+// observed. Then decisions on the pods may be written to another record than where the change would be announced.
+func (l *Ledger) settled(ctx context.Context, v view, object Object, c change, moves bool) error {
+	found, _ := l.objects.record(object)
+	found = found.without(object.Version)
+	if older(v.reached, found.Tree) {
+		return errOldTree
+	}
+	reach := func(from, to []string) bool {
+		return slices.ContainsFunc(from, func(name string) bool { return touches(v.tree.Path(name), to) })
+	}
+	v.now = l.options.Now()
+	others := l.openChanges(v, slices.DeleteFunc(found.Changes, func(other change) bool {
+		return other.Quota == c.Quota || !reach(c.In, other.In) && !(moves && reach(other.In, c.In))
+	}))
+	if len(others.kept) == 0 {
+		return nil
+	}
+	l.askChanges(ctx, others.doubtful)
+	return errChanging
 }
 
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns

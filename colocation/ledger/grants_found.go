@@ -102,8 +102,8 @@ func touches(path []*quota.Quota, names []string) bool {
 // recallFrom sees to that no grant in the record of the quota that is about to change is spent any more, if the change
 // concerns it. Its record would be the place for the announcement, but a decision that is written there conflicts with the
 // change, and only what is decided without a write does not. A mark in the record makes the API server ask again, once:
-// nobody takes a new grant for a while.
-func (l *Ledger) recallFrom(ctx context.Context, tree *quota.Tree, c QuotaChange, names []string) error {
+// nobody takes a new grant for a while. What is announced in the record of a quota that is about to move must be stored before.
+func (l *Ledger) recallFrom(ctx context.Context, v view, c QuotaChange, names []string) error {
 	if c.Old == nil {
 		return nil
 	}
@@ -116,8 +116,13 @@ func (l *Ledger) recallFrom(ctx context.Context, tree *quota.Tree, c QuotaChange
 		if err != nil {
 			return err
 		}
+		if c.moves() {
+			if err := l.settled(ctx, v, object, change{Quota: c.identity().String(), In: names}, true); err != nil {
+				return err
+			}
+		}
 		found, _ := l.objects.record(object)
-		left := l.longest(found, func(r *reservation) bool { return concerned(tree, r, names) })
+		left := l.longest(found, func(r *reservation) bool { return concerned(v.tree, r, names) })
 		if left <= 0 {
 			return nil
 		}

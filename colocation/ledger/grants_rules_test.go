@@ -298,11 +298,11 @@ func TestRecallFromRules(t *testing.T) {
 		r1.admit(t, 1, 5)
 		r2.show("top")
 		top := b.store.get("top")
-		expect(t, "another quota", r2.recallFrom(t.Context(), r2.known.Load(), QuotaChange{Old: top.Quota, From: top.Version}, []string{"other"}), nil)
+		expect(t, "another quota", r2.recallFrom(t.Context(), view{tree: r2.known.Load(), reached: r2.objects.reached()}, QuotaChange{Old: top.Quota, From: top.Version}, []string{"other"}), nil)
 		expect(t, "the record", b.grants(t, "top"), "r1 q: 10/0, 5 pods")
 		gone := makeQuota("gone", "", "")
 		r2.options.Store = goneStore{b.store}
-		expect(t, "gone", r2.recallFrom(t.Context(), r2.known.Load(), QuotaChange{Old: gone, From: "9"}, []string{"gone"}), nil)
+		expect(t, "gone", r2.recallFrom(t.Context(), view{tree: r2.known.Load()}, QuotaChange{Old: gone, From: "9"}, []string{"gone"}), nil)
 		r1.giveBack(t.Context())
 	})
 }

@@ -500,10 +500,11 @@ func TestGrantEntersRevoked(t *testing.T) {
 func TestGrantOfDeletedQuota(t *testing.T) {
 	inBubble(t, "cpu=100", func(t *testing.T, b *bench, r1, r2 *watcher) {
 		r2.show("q")
+		r2.known.Store(quota.NewTree(nil))
 		old := b.store.get("q")
 		done := make(chan error, 1)
 		go func() {
-			done <- r2.Announce(t.Context(), quota.NewTree(nil), QuotaChange{Old: old.Quota, From: old.Version})
+			done <- r2.Announce(t.Context(), QuotaChange{Old: old.Quota, From: old.Version})
 		}()
 		time.Sleep(grantUse / 10)
 		expect(t, "the mark", b.grants(t, "q"), "r1 q: 10/0, recalled by r2, 5 pods")

@@ -382,10 +382,7 @@ func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, 
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	r := w.anyReplica()
-	tree, err := r.known(ctx, "")
-	if err == nil {
-		err = r.ledger.Announce(ctx, tree, change)
-	}
+	err := r.ledger.Announce(ctx, change)
 	decided = time.Now()
 	if r.step(); err == nil {
 		err = ctx.Err() // the API server has given up

@@ -115,7 +115,7 @@ func (w *watcher) show(names ...string) {
 func (w *watcher) announce(t *testing.T, q *quota.Quota) {
 	t.Helper()
 	old := w.b.store.get(q.Name)
-	if err := w.Announce(t.Context(), w.known.Load(), QuotaChange{Old: old.Quota, New: q, From: old.Version}); err != nil {
+	if err := w.Announce(t.Context(), QuotaChange{Old: old.Quota, New: q, From: old.Version}); err != nil {
 		t.Error(err)
 	}
 }
@@ -313,7 +313,7 @@ func TestAnnounceFails(t *testing.T) {
 		c := QuotaChange{Old: b.store.get("q").Quota, New: makeQuota("q", "top", "cpu=1"), From: b.store.get("q").Version}
 		for range 3 {
 			b.store.set(b.store.get("top").Quota) // r does not know
-			if err := r.Announce(t.Context(), r.known.Load(), c); err != nil {
+			if err := r.Announce(t.Context(), c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -322,16 +322,16 @@ func TestAnnounceFails(t *testing.T) {
 			t.Errorf("%+v, %v", found, err)
 		}
 		b.store.before = func() error { return ErrConflict }
-		if err := r.Announce(t.Context(), r.known.Load(), c); !errors.Is(err, admit.ErrNotReady) {
+		if err := r.Announce(t.Context(), c); !errors.Is(err, admit.ErrNotReady) {
 			t.Errorf("always overtaken: %v", err)
 		}
 		b.store.before = func() error { return errNetwork }
-		if err := r.Announce(t.Context(), r.known.Load(), c); !errors.Is(err, admit.ErrNotReady) || !errors.Is(err, errNetwork) {
+		if err := r.Announce(t.Context(), c); !errors.Is(err, admit.ErrNotReady) || !errors.Is(err, errNetwork) {
 			t.Errorf("no network: %v", err)
 		}
 		b.store.before = func() error { return ErrGone }
-		if err := r.Announce(t.Context(), r.known.Load(), c); err != nil {
-			t.Errorf("the top is gone: %v", err)
+		if err := r.Announce(t.Context(), c); !errors.Is(err, admit.ErrNotReady) {
+			t.Errorf("the top is gone, and r does not know: %v", err)
 		}
 	})
 }

@@ -32,7 +32,7 @@ type QuotaQuestions struct {
 	Rules rules.Rules
 	// Announce makes an admitted change known to all who admit pods, before it is stored. from is the resourceVersion that
 	// the change was judged on; empty for a new quota. Nil where pods are not checked against quotas.
-	Announce func(ctx context.Context, tree *quota.Tree, c rules.Change, from string) error
+	Announce func(ctx context.Context, c rules.Change, from string) error
 }
 
 // quotaRules enforces the rules of the quota tree, see package rules. An admitted change is kept until the tree shows
@@ -86,15 +86,11 @@ func (q QuotaQuestions) announce(ctx context.Context, req *admit.Request, c rule
 	if q.Announce == nil {
 		return nil
 	}
-	tree, err := q.Tree(ctx, "")
-	if err != nil {
-		return err
-	}
 	from := ""
 	if req.OldObject != nil {
 		from = views.AsElasticQuota(req.OldObject).Readable().ResourceVersion
 	}
-	return q.Announce(ctx, tree, c, from)
+	return q.Announce(ctx, c, from)
 }
 
 // judgeQuota reads the request and reports the verdict. A request that changes nothing that a rule reads, like most

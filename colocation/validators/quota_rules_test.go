@@ -249,7 +249,7 @@ func TestQuotaRulesAnnounces(t *testing.T) {
 			if c.old != "" {
 				ask = forest(t, c.old)
 			}
-			ask.Announce = func(_ context.Context, _ *quota.Tree, change rules.Change, from string) error {
+			ask.Announce = func(_ context.Context, change rules.Change, from string) error {
 				in := func(q *quota.Quota) string {
 					if q == nil {
 						return ""
