@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +19,9 @@ type misplaced struct {
 	below map[string]record             // the same of all objects, by the name of that top
 	pods  map[types.NamespacedName]bool // the objects whose records had reservations when they were looked at last
 	fresh map[types.NamespacedName]bool // the objects whose records have changed since then
+	// seen is the newest Seen of all records, and needs what it was when quotas had moved last, or when reservations were not
+	// misplaced any more: those that were dropped required no observation of who decides in the tree that the quota is in now.
+	seen, needs string
 }
 
 func newMisplaced() misplaced {
@@ -30,19 +34,41 @@ func (m *misplaced) note(key types.NamespacedName, appears bool) {
 	m.stale = m.stale || appears || m.on[key] != nil
 }
 
+// noteSeen notes which observations the record of an object requires, from its text. Those newer than the object come from the
+// manifest of another cluster.
+func (m *misplaced) noteSeen(object Object) {
+	rest, some := strings.CutPrefix(object.Record, `{"seen":"`) // first, if at all; records are not parsed for this
+	if seen, _, _ := strings.Cut(rest, `"`); some && !older(object.Version, seen) {
+		m.seen = newest(m.seen, seen)
+	}
+}
+
+// moved requires of all trees the observations that the records of others require now.
+func (m *misplaced) moved() { m.needs = m.seen }
+
 // forget records that an object is gone.
 func (m *misplaced) forget(key types.NamespacedName) {
 	m.stale = m.stale || m.on[key] != nil
-	delete(m.on, key)
-	delete(m.pods, key)
+	m.leave(key)
 	delete(m.fresh, key)
 }
 
-// misplacedBelow returns the reservations for quotas below a top that are stored on other objects than this top.
+// leave forgets which reservations an object has.
+func (m *misplaced) leave(key types.NamespacedName) {
+	if m.on[key] != nil {
+		m.moved()
+	}
+	delete(m.on, key)
+	delete(m.pods, key)
+}
+
+// misplacedBelow returns the reservations for quotas below a top that are stored on other objects than this top, with the
+// observations that decisions there require because of other records.
 func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if m := &o.misplaced; m.tree != tree || m.stale {
+	m := &o.misplaced
+	if m.tree != tree || m.stale {
 		again := m.doubtful(tree)
 		m.tree, m.stale, m.fresh, m.below = tree, false, map[types.NamespacedName]bool{}, map[string]record{}
 		for key := range again {
@@ -54,7 +80,9 @@ func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 			}
 		}
 	}
-	return o.misplaced.below[top]
+	below := m.below[top]
+	below.Seen = newest(below.Seen, m.needs)
+	return below
 }
 
 // doubtful returns the objects whose records must be looked at again for a tree: those that changed, and if quotas have moved, all that
@@ -62,9 +90,11 @@ func (o *objects) misplacedBelow(tree *quota.Tree, top string) record {
 func (m *misplaced) doubtful(tree *quota.Tree) map[types.NamespacedName]bool {
 	again := maps.Clone(m.fresh)
 	if m.tree == nil {
+		m.moved() // quotas may have moved before the list
 		return again
 	}
 	if moved, _ := tree.Moved(m.tree); len(moved) > 0 {
+		m.moved() // the follower is called after the tree is there
 		maps.Copy(again, m.pods)
 	}
 	return again
@@ -73,8 +103,7 @@ func (m *misplaced) doubtful(tree *quota.Tree) map[types.NamespacedName]bool {
 // findMisplaced records the reservations of an object that belong to another tree than the object's own.
 func (o *objects) findMisplaced(key types.NamespacedName) {
 	m := &o.misplaced
-	delete(m.on, key)
-	delete(m.pods, key)
+	m.leave(key)
 	found, err := o.parse(o.known[key])
 	if err != nil || len(found.Pods) == 0 {
 		return

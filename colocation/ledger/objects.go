@@ -118,7 +118,7 @@ func (o *objects) Remove(seen Seen) {
 	if object, ok := objectOf(seen); ok {
 		o.remove(keyOf(object.Quota), seen.Version)
 		delete(o.shown, keyOf(object.Quota))
-		o.floor = newest(o.floor, seen.Version)
+		o.treeChanged(seen.Version)
 	}
 	o.upTo(seen.Version)
 }
@@ -127,8 +127,14 @@ func (o *objects) Remove(seen Seen) {
 func (o *objects) show(object Object, before *quota.Quota) {
 	o.shown[keyOf(object.Quota)] = shown{object.Quota, object.Version}
 	if !sameForPods(before, object.Quota) {
-		o.floor = newest(o.floor, object.Version)
+		o.treeChanged(object.Version)
 	}
+}
+
+// treeChanged notes a change of the tree that the watch has shown at a version. The caller holds mu.
+func (o *objects) treeChanged(version string) {
+	o.floor = newest(o.floor, version)
+	o.misplaced.moved()
 }
 
 // remove forgets an object that was deleted at a version, unless a newer one of its name is known.
@@ -241,6 +247,7 @@ func (o *objects) store(object Object) {
 	}
 	if o.known[key].Record != object.Record {
 		o.misplaced.note(key, (object.Record != "") != o.records[key])
+		o.misplaced.noteSeen(object)
 	}
 	o.known[key] = object
 	if object.Record != "" {

@@ -106,10 +106,13 @@ func (w *watcher) show(names ...string) {
 	for _, name := range names {
 		o := w.b.store.get(name)
 		w.quotas[keyOf(o.Quota)] = o.Quota
-		w.known.Store(quota.NewTree(slices.Collect(maps.Values(w.quotas))))
+		w.grow()
 		w.Quotas().Put(Seen{Key: keyOf(o.Quota).String(), Version: o.Version, Object: o.Quota, Record: w.line.old.reads(o.Record)})
 	}
 }
+
+// grow makes the tree of the quotas that the replica has observed.
+func (w *watcher) grow() { w.known.Store(quota.NewTree(slices.Collect(maps.Values(w.quotas)))) }
 
 // announce announces the change of a quota from what is stored. It is not stored.
 func (w *watcher) announce(t *testing.T, q *quota.Quota) {
