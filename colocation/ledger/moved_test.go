@@ -74,3 +74,42 @@ func (w *watcher) list() {
 	w.grow()
 	w.Quotas().Replace(all, version)
 }
+
+// A replica that missed a deletion and learns of it from a list lets others wait for it, too, before it drops the announcement.
+func TestDeletedInList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("q", "top", "cpu=9"), makeQuota("o", "top", "cpu=9"))
+		r1, r2, r3 := b.watcher("r1"), b.watcher("r2"), b.watcher("r3")
+		if err := r3.replaces(t, "q", nil); err != nil {
+			t.Fatal(err)
+		}
+		b.remove("q", r3)
+		r1.list()
+		expect(t, "a pod", <-r1.asks(makePod("o/p", "o", "cpu=1")), "granted")
+		answer := r2.asks(makePod("q/p", "p", "cpu=1"))
+		time.Sleep(maxBehind / 2)
+		expect(t, "it knows the deleted one", soon(answer), "waits")
+		time.Sleep(maxBehind)
+	})
+}
+
+// remove deletes a quota from the store, and shows that to some replicas.
+func (b *bench) remove(name string, to ...*watcher) {
+	was := b.store.get(name)
+	b.store.mu.Lock()
+	delete(b.store.objects, keyOf(was.Quota))
+	version := b.store.next("")
+	b.store.mu.Unlock()
+	for _, w := range to {
+		delete(w.quotas, keyOf(was.Quota))
+		w.grow()
+		w.Quotas().Remove(Seen{Key: keyOf(was.Quota).String(), Version: version, Object: was.Quota})
+	}
+}
+
+// replaces announces that a quota is deleted, or created if there is none.
+func (w *watcher) replaces(t *testing.T, name string, q *quota.Quota) error {
+	t.Helper()
+	old := w.b.store.get(name)
+	return w.Announce(t.Context(), w.known.Load(), QuotaChange{Old: old.Quota, New: q, From: old.Version})
+}

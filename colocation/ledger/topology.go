@@ -163,7 +163,8 @@ func (f *found) set(c change, stored bool) {
 }
 
 // observed reports whether the watch has shown a newer state of a quota than the state that a change replaces, and the
-// tree includes it; it also returns the newer version.
+// tree includes it; it also returns the newer version. For a quota that is gone, that is the version that the watch has come to:
+// a list does not say when it was deleted. Others come to it with the write that requires it.
 func (o *objects) observed(c change, tree *quota.Tree) (version string, observed bool) {
 	key := c.key()
 	o.mu.Lock()
@@ -171,5 +172,5 @@ func (o *objects) observed(c change, tree *quota.Tree) (version string, observed
 	if last, ok := o.shown[key]; ok {
 		return last.version, older(c.From, last.version) && sameForPods(last.quota, tree.At(key))
 	}
-	return "", c.From != "" && !older(o.version, c.From) && tree.At(key) == nil
+	return o.version, c.From != "" && !older(o.version, c.From) && tree.At(key) == nil
 }
