@@ -32,6 +32,14 @@ func (c QuotaChange) moves() bool {
 	return c.Old != nil && (c.New == nil || c.New.Parent != c.Old.Parent)
 }
 
+// created returns the UID of a new quota.
+func (c QuotaChange) created() types.UID {
+	if c.Old != nil {
+		return ""
+	}
+	return c.New.UID
+}
+
 // Announce writes a change into the records of the trees whose pods it concerns, so that no replica decides on these
 // pods by the state before. A change that takes nothing from any pod is not written. If this replica lags behind the records, it
 // waits, because the quotas may be in other trees by now. The error wraps admit.ErrNotReady; the change must then not be admitted.
@@ -84,7 +92,7 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	}
 	for {
 		began := time.Now()
-		made := change{Quota: c.identity().String(), From: c.From, In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
+		made := change{Quota: c.identity().String(), From: c.From, UID: c.created(), In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
 		if err := l.announceTo(ctx, tops, v, made, c.moves()); err != nil {
 			return err
 		}
@@ -98,10 +106,11 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 // maxChange/2.
 func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, v view, c change, moves bool) error {
 	in := func(top *quota.Quota) change {
-		if c.In == nil {
-			return change{Quota: c.Quota, From: c.From, In: []string{top.Name}, At: c.At, By: c.By} // it is on the path of all pods of the tree
+		one := c
+		if one.In == nil {
+			one.In = []string{top.Name} // it is on the path of all pods of the tree
 		}
-		return c
+		return one
 	}
 	for _, top := range tops {
 		if err := l.announceAt(ctx, top, v, in(top), moves); err != nil {
@@ -175,7 +184,7 @@ func (l *Ledger) settled(ctx context.Context, v view, object Object, c change, m
 func (r record) announcing(c change) record {
 	r.By, r.Tree = c.By, newest(r.Tree, c.From) // who has not observed what the change was judged on is behind
 	r.Changes = slices.Clone(r.Changes)
-	if i := slices.IndexFunc(r.Changes, func(other change) bool { return other.Quota == c.Quota }); i >= 0 {
+	if i := slices.IndexFunc(r.Changes, func(other change) bool { return c.supersedes(other) }); i >= 0 {
 		c.In = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.In, r.Changes[i].In))))
 		r.Changes = slices.Delete(r.Changes, i, i+1)
 	}

@@ -111,5 +111,5 @@ func (b *bench) remove(name string, to ...*watcher) {
 func (w *watcher) replaces(t *testing.T, name string, q *quota.Quota) error {
 	t.Helper()
 	old := w.b.store.get(name)
-	return w.Announce(t.Context(), w.known.Load(), QuotaChange{Old: old.Quota, New: q, From: old.Version})
+	return w.Announce(t.Context(), QuotaChange{Old: old.Quota, New: q, From: old.Version})
 }

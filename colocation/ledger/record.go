@@ -37,10 +37,12 @@ type record struct {
 type change struct {
 	Quota string `json:"quota"` // namespace/name
 	// From is the resourceVersion of the quota that the change replaces; empty for a new quota.
-	From string   `json:"from,omitempty"`
-	In   []string `json:"in"` // the quotas whose pods the change concerns
-	At   int64    `json:"at"` // the time in milliseconds since 1970
-	By   string   `json:"by"` // the replica
+	From string `json:"from,omitempty"`
+	// UID is that of a new quota: there may have been another one of its name.
+	UID types.UID `json:"uid,omitempty"`
+	In  []string  `json:"in"` // the quotas whose pods the change concerns
+	At  int64     `json:"at"` // the time in milliseconds since 1970
+	By  string    `json:"by"` // the replica
 }
 
 // reservation is the capacity that is held for one pod.

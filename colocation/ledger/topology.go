@@ -101,7 +101,7 @@ func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned boo
 		object, err := l.options.Store.Read(ctx, c.key())
 		switch {
 		case err == nil:
-			l.found.set(c, object.Version != c.From)
+			l.found.set(c, object.Version != c.From && (c.UID == "" || object.Quota.UID == c.UID))
 		case errors.Is(err, ErrGone):
 			l.found.set(c, c.From != "")
 		default:
@@ -127,10 +127,25 @@ type foundChange struct {
 // changeID identifies a change.
 type changeID struct {
 	quota, from, by string
+	uid             types.UID
 	at              int64
 }
 
-func (c change) id() changeID { return changeID{c.Quota, c.From, c.By, c.At} }
+func (c change) id() changeID { return changeID{c.Quota, c.From, c.By, c.UID, c.At} }
+
+// replaced reports whether a version of the quota is the new one, or one after the state that the change replaces.
+func (c change) replaced(q *quota.Quota, version string) bool {
+	if c.UID != "" {
+		return q.UID == c.UID
+	}
+	return older(c.From, version)
+}
+
+// supersedes reports whether a change makes the announcement of another one superfluous: at most one of them is stored, or
+// who has observed it has observed the other.
+func (c change) supersedes(other change) bool {
+	return c.Quota == other.Quota && c.UID == other.UID && (c.From == "") == (other.From == "")
+}
 
 func (c change) key() types.NamespacedName {
 	namespace, name, _ := strings.Cut(c.Quota, "/")
@@ -170,7 +185,7 @@ func (o *objects) observed(c change, tree *quota.Tree) (version string, observed
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if last, ok := o.shown[key]; ok {
-		return last.version, older(c.From, last.version) && sameForPods(last.quota, tree.At(key))
+		return last.version, c.replaced(last.quota, last.version) && sameForPods(last.quota, tree.At(key))
 	}
 	return o.version, c.From != "" && !older(o.version, c.From) && tree.At(key) == nil
 }

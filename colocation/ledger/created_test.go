@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/colocation/quota"
+)
+
+// created returns a quota that is created with a UID.
+func created(q *quota.Quota, uid types.UID) *quota.Quota {
+	q.UID, q.Created = uid, time.Unix(1e9, 0)
+	return q
+}
+
+// A quota that is created again under the name of one that was deleted is not observed by a replica that still knows the
+// deleted one.
+func TestCreatedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("top", "", "cpu=99"), created(makeQuota("q", "top", "cpu=9"), "u1"))
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
+		again := created(makeQuota("q", "top", "cpu=1"), "u2")
+		if err := r1.replaces(t, "q", nil); err != nil {
+			t.Fatal(err)
+		}
+		b.remove("q", r1)
+		if err := r1.replaces(t, "q", again); err != nil {
+			t.Fatal(err)
+		}
+		b.store.set(again)
+		answer := r2.asks(makePod("q/p", "p", "cpu=5"))
+		time.Sleep(maxChange / 2)
+		expect(t, "knows the deleted one", soon(answer), "waits")
+		time.Sleep(2 * maxChange)
+		expect(t, "for long", soon(answer), "waits")
+		r2.show("q")
+		time.Sleep(maxChange)
+		expect(t, "observed", soon(answer), "full q cpu: 5+0+0 of 1")
+	})
+}
+
+// To create a quota that exists fails, and does not replace the announcement of a change that is being stored.
+func TestCreatedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("top", "", "cpu=99"), created(makeQuota("q", "top", "cpu=9"), "u1"))
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
+		lower := created(makeQuota("q", "top", "cpu=1"), "u1")
+		r1.announce(t, lower)
+		if err := r1.Announce(t.Context(), QuotaChange{New: created(makeQuota("q", "top", "cpu=9"), "u2")}); err != nil {
+			t.Fatal(err)
+		}
+		b.store.set(lower)
+		answer := r2.asks(makePod("q/p", "p", "cpu=5"))
+		time.Sleep(3 * maxChange)
+		expect(t, "the change is not observed", soon(answer), "waits")
+		r2.show("q")
+		time.Sleep(maxChange)
+		expect(t, "observed", soon(answer), "full q cpu: 5+0+0 of 1")
+	})
+}
