@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 )
@@ -56,7 +57,7 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 			return err
 		}
 		err = l.announce(ctx, view{tree: tree, reached: reached}, c)
-		if !lags(err) && !errors.Is(err, errChanging) {
+		if !lags(err) && !errors.Is(err, errChanging) && !errors.Is(err, errManyChanges) {
 			return err
 		}
 		select {
@@ -142,8 +143,7 @@ func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c cha
 			err = l.settled(ctx, v, object, c, moves)
 		}
 		if err == nil {
-			before, _ := l.objects.record(object) // a damaged one begins anew
-			err = l.write(ctx, view{top: object}, plan{next: before.announcing(c)})
+			err = l.addChange(ctx, v, object, c)
 		}
 		switch {
 		case errors.Is(err, ErrGone):
@@ -179,6 +179,36 @@ func (l *Ledger) settled(ctx context.Context, v view, object Object, c change, m
 	return errChanging
 }
 
+// errManyChanges means that a record announces as many changes as it may.
+var errManyChanges = fmt.Errorf("%d changes of quotas are announced that this replica has not observed yet: %w", maxChanges, admit.ErrNotReady)
+
+// addChange writes the record of an object with one more change.
+func (l *Ledger) addChange(ctx context.Context, v view, object Object, c change) error {
+	before, _ := l.objects.record(object) // a damaged one begins anew
+	next, err := l.fewer(ctx, v, before.announcing(c))
+	if err != nil {
+		return err
+	}
+	return l.write(ctx, view{top: object}, plan{next: next})
+}
+
+// fewer removes the announcements that are not needed any more from a record, if it has too many.
+func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
+	if len(r.Changes) <= maxChanges {
+		return r, nil
+	}
+	v.now = l.options.Now()
+	o := l.openChanges(v, r.Changes)
+	if l.askChanges(ctx, o.doubtful) {
+		o = l.openChanges(v, r.Changes)
+	}
+	if len(o.kept) > maxChanges {
+		return r, errManyChanges
+	}
+	r.Changes, r.Tree = o.kept, newest(r.Tree, o.tree)
+	return r, nil
+}
+
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns
 // the pods of both.
 func (r record) announcing(c change) record {
@@ -189,7 +219,6 @@ func (r record) announcing(c change) record {
 		r.Changes = slices.Delete(r.Changes, i, i+1)
 	}
 	r.Changes = append(r.Changes, c)
-	r.Changes = r.Changes[max(0, len(r.Changes)-maxChanges):]
 	return r
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,5 +60,34 @@ func TestCreatedTwice(t *testing.T) {
 		r2.show("q")
 		time.Sleep(maxChange)
 		expect(t, "observed", soon(answer), "full q cpu: 5+0+0 of 1")
+	})
+}
+
+// More changes than a record may announce are not admitted, instead of forgetting the first ones.
+func TestAnnounceTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quotas := []*quota.Quota{makeQuota("top", "", "cpu=9999")}
+		for i := range maxChanges + 5 {
+			quotas = append(quotas, makeQuota(fmt.Sprintf("q%d", i), "top", "cpu=9"))
+		}
+		b := lay(t, quotas...)
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
+		stored := 0
+		for i := range maxChanges + 5 {
+			old, lower := b.store.get(fmt.Sprintf("q%d", i)), makeQuota(fmt.Sprintf("q%d", i), "top", "cpu=1")
+			if err := r1.Announce(t.Context(), QuotaChange{Old: old.Quota, New: lower, From: old.Version}); err == nil {
+				b.store.set(lower)
+				stored++
+			}
+		}
+		for i := range stored {
+			answer := r2.asks(makePod(fmt.Sprintf("q%d/p", i), "u", "cpu=5"))
+			if time.Sleep(maxOther); soon(answer) == "granted" {
+				t.Errorf("q%d: granted", i)
+			}
+		}
+		expect(t, "stored", stored, maxChanges)
+		r2.list()
+		time.Sleep(time.Minute)
 	})
 }

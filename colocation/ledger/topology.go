@@ -25,7 +25,7 @@ import (
 // milliseconds, or not at all because another webhook refuses it. After that time the store is asked.
 const maxChange = 2 * time.Second
 
-// maxChanges bounds the announcements in a record; the oldest are dropped first.
+// maxChanges bounds the announcements in a record.
 const maxChanges = 100
 
 // sameForPods reports whether two states of a quota treat pods equally: the same limits for the pods of the same
