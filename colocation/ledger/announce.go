@@ -79,6 +79,9 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	if err := l.recallFrom(ctx, v, c, names); err != nil {
 		return fmt.Errorf("recalling the grants in the record of quota %s: %w", c.identity(), err)
 	}
+	if err := l.holdsNothing(ctx, c); err != nil {
+		return err
+	}
 	if len(tops) == 0 {
 		return nil
 	}
@@ -207,6 +210,28 @@ func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
 	}
 	r.Changes, r.Tree = o.kept, newest(r.Tree, o.tree)
 	return r, nil
+}
+
+// holdsNothing returns an error if the record of a quota that is about to be deleted holds room for pods that have not appeared
+// yet: nobody would count them any more, in a quota of that name that is created after that, or where its children are now.
+func (l *Ledger) holdsNothing(ctx context.Context, c QuotaChange) error {
+	if c.New != nil {
+		return nil
+	}
+	object, err := l.objectSince(ctx, c.Old, c.From)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	tree, failed := l.tree()
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	found, _ := l.objects.record(object)
+	l.accounts.with(tree, func(a *accounts) { found, _ = l.dropSeen(a, view{now: l.options.Now()}, found) })
+	if n := len(found.Pods); n > 0 {
+		return fmt.Errorf("the record of quota %s holds room for %d pods that were admitted and not seen yet: %w", c.identity(), n, admit.ErrNotReady)
+	}
+	return nil
 }
 
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns

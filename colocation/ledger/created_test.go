@@ -91,3 +91,23 @@ func TestAnnounceTooMany(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A quota whose record holds reservations of pods that have not appeared is not deleted: they would be forgotten.
+func TestDeletedWithReservations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, created(makeQuota("q", "", "cpu=9"), "u1"))
+		r1 := b.watcher("r1")
+		expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("q/p", "p", "cpu=5"))), "granted")
+		if err := r1.replaces(t, "q", nil); err == nil {
+			b.remove("q", r1)
+			again := created(makeQuota("q", "", "cpu=9"), "u2")
+			b.store.set(again)
+			r1.show("q")
+			t.Error("deleted, and then: ", b.reserve(r1.Ledger, ask(makePod("q/o", "o", "cpu=5"))))
+			return
+		}
+		r1.Pods().Put(seenPod(makePod("q/p", "p", "cpu=5"), 3))
+		r1.Pods().Remove(seenPod(makePod("q/p", "p", "cpu=5"), 4))
+		expect(t, "it has gone", r1.replaces(t, "q", nil), nil)
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/quota"
 )
 
@@ -511,7 +512,9 @@ func TestGrantOfDeletedQuota(t *testing.T) {
 		r1.show("q")
 		time.Sleep(grantUse / 10)
 		r2.show("q")
-		expect(t, "given back", <-done, nil)
+		err := <-done
+		expect(t, "given back", b.grants(t, "q"), "5 pods")
+		expect(t, "pods that have not appeared", errors.Is(err, admit.ErrNotReady), true)
 	})
 }
 
