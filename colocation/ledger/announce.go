@@ -57,16 +57,21 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 			return err
 		}
 		err = l.announce(ctx, view{tree: tree, reached: reached}, c)
-		if !lags(err) && !errors.Is(err, errChanging) && !errors.Is(err, errManyChanges) {
+		if !passes(err) {
 			return err
 		}
 		select {
 		case <-changed:
-		case <-time.After(maxChange / 10): // a change in the way may never be stored
+		case <-time.After(maxChange / 10): // a change in the way may never be stored, and pods appear
 		case <-ctx.Done():
 			return err
 		}
 	}
+}
+
+// passes reports whether what keeps a change from being announced usually passes.
+func passes(err error) bool {
+	return lags(err) || errors.Is(err, errChanging) || errors.Is(err, errManyChanges) || errors.Is(err, errHolds)
 }
 
 // announce implements Announce for one state of the quotas.
@@ -212,6 +217,9 @@ func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
 	return r, nil
 }
 
+// errHolds means that pods were admitted to a quota that have not appeared yet.
+var errHolds = fmt.Errorf("reservations for pods that have not appeared yet: %w", admit.ErrNotReady)
+
 // holdsNothing returns an error if the record of a quota that is about to be deleted holds room for pods that have not appeared
 // yet: nobody would count them any more, in a quota of that name that is created after that, or where its children are now.
 func (l *Ledger) holdsNothing(ctx context.Context, c QuotaChange) error {
@@ -229,7 +237,7 @@ func (l *Ledger) holdsNothing(ctx context.Context, c QuotaChange) error {
 	found, _ := l.objects.record(object)
 	l.accounts.with(tree, func(a *accounts) { found, _ = l.dropSeen(a, view{now: l.options.Now()}, found) })
 	if n := len(found.Pods); n > 0 {
-		return fmt.Errorf("the record of quota %s holds room for %d pods that were admitted and not seen yet: %w", c.identity(), n, admit.ErrNotReady)
+		return fmt.Errorf("deleting quota %s: its record has %d %w", c.identity(), n, errHolds)
 	}
 	return nil
 }
