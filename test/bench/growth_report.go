@@ -216,27 +216,22 @@ func (p *Point) cost(line string) *Cost {
 func (g *Growth) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", g.Head.Headline())
-	b.WriteString("| what grows | review | from – to | CPU µs | objects allocated |\n|---|---|---|---:|---:|\n")
+	b.WriteString("| what grows | review | from – to | CPU µs |\n|---|---|---|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		first, last := points[0], points[len(points)-1]
 		for _, name := range g.lineNames(subject) {
 			a, z := first.cost(name), last.cost(name)
-			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s | %s – %s |\n", subject, name, report.Number(float64(first.Count)), report.Number(float64(last.Count)),
-				report.Number(a.CPU), report.Number(z.CPU), report.Number(a.Objects), report.Number(z.Objects))
+			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s |\n", subject, name, report.Number(float64(first.Count)), report.Number(float64(last.Count)),
+				report.Number(a.CPU), report.Number(z.CPU))
 		}
 	}
-	b.WriteString("\n| state of | MB for each 1,000 | largest | MB of state | peak MB until ready | CPU s until ready | × plain decoding |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("\n| state of | MB for each 1,000 | largest | peak MB until ready | CPU s until ready |\n|---|---:|---:|---:|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		last := points[len(points)-1]
-		plain := ""
-		if last.PlainCPU > 0 {
-			plain = report.Number(report.Ratio(last.StartCPU, last.PlainCPU))
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
-			report.Number(mega(last.Heap)), report.Number(mega(last.Peak)), report.Number(last.StartCPU), plain)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
+			report.Number(mega(last.Peak)), report.Number(last.StartCPU))
 	}
 	return b.String()
 }

@@ -65,34 +65,19 @@ func (r *Report) pods(way string, clients int) (c podCell) {
 	return c
 }
 
+// podTable returns a row for each number of clients and each way but those of the constant webhook, which are in a column.
 func podTable(r *Report) string {
 	var b strings.Builder
-	b.WriteString("| clients | way | pods/s | p50 ms | × no webhook | × constant | p99 ms | requests | > 1 s | > 5 s | timed out " +
-		"| CPU ms per pod: API server | webhook | etcd | connections | writes |\n" +
-		"|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| clients | way | pods/s | p50 ms | × no webhook | × constant | p99 ms | CPU ms per pod: API server | webhook |\n" +
+		"|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Pods {
-		u := c.Used
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", c.Clients, wayTitles[c.Way], report.Number(c.PerSecond),
-			report.Number(c.P50), report.Times(c.P50, r.pods(none, c.Clients).P50), r.overConstant(c), report.Number(c.P99), c.requests(), c.Slow,
-			report.Number(u.APIServer/1000), report.Number(u.Webhook/1000), report.Number(u.Etcd/1000), ifAny(u.Connections), report.Number(u.Puts))
+		if c.Way == constantCore || c.Way == constantBoth {
+			continue
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Clients, wayTitles[c.Way], report.Number(c.PerSecond), report.Number(c.P50),
+			report.Times(c.P50, r.pods(none, c.Clients).P50), r.overConstant(c), report.Number(c.P99), report.Number(c.Used.APIServer/1000), report.Number(c.Used.Webhook/1000))
 	}
 	return b.String()
-}
-
-// ifAny returns a number that is never 0 if it was measured.
-func ifAny(value float64) string {
-	if value == 0 {
-		return ""
-	}
-	return report.Number(value)
-}
-
-// String returns three columns.
-func (s *slow) String() string {
-	if s == nil {
-		return "| | "
-	}
-	return fmt.Sprintf("%d | %d | %d", s.Over1, s.Over5, s.TimedOut)
 }
 
 // besideConstant returns the median as a multiple of the constant webhook's. It is not ok if the way is not usher, or the constant
@@ -160,12 +145,12 @@ func listed(all []string) string {
 
 func nodeTable(r *Report) string {
 	var b strings.Builder
-	b.WriteString("| nodes | status | statuses/s | leases/s | p50 ms | p99 ms | CPU %: API server | usher | etcd | etcd: writes/s | MB/s | log MB/s | database MB/min |\n" +
-		"|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| nodes | status | p50 ms | CPU %: API server | usher | etcd | etcd: writes/s | MB/s | database MB/min |\n" +
+		"|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Nodes {
 		u := c.Used
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Nodes, modeTitles[c.Mode], report.Number(c.Statuses), report.Number(c.Leases),
-			report.Number(c.P50), report.Number(c.P99), percent(u.APIServer), percent(u.Webhook), percent(u.Etcd), report.Number(u.Puts), mega(u.PutBytes), mega(u.WALBytes), mega(u.Growth*60))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Nodes, modeTitles[c.Mode], report.Number(c.P50),
+			percent(u.APIServer), percent(u.Webhook), percent(u.Etcd), report.Number(u.Puts), mega(u.PutBytes), mega(u.Growth*60))
 	}
 	return b.String()
 }
