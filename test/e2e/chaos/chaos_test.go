@@ -54,7 +54,7 @@ func TestTableKeepsRows(t *testing.T) {
 	terminated, _ := find("SIGTERM")
 	earlier := tableHead + "| SIGTERM | before |\n| SIGKILL | kept |\n| no-such-fault | dropped |\n"
 	got := table([]result{{fault: terminated, requests: 7, refused: 2}}, earlier)
-	want := tableHead + "| SIGTERM | " + terminated.doc + " | 7 | 0 | 0, and 2 failed | 0.0 | 0.0 s |\n| SIGKILL | kept |\n"
+	want := tableHead + "| SIGTERM | " + terminated.doc + " | 0 | 0, and 2 failed | 0.0 |\n| SIGKILL | kept |\n"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -66,8 +66,8 @@ func (r result) String() string {
 }
 
 // tableHead is the head of the table.
-const tableHead = "| fault | what is done | requests | failed with Fail | without usher with Ignore | seconds until healthy | slowest request |\n" +
-	"|---|---|---|---|---|---|---|\n"
+const tableHead = "| fault | what is done | failed with Fail | unchecked with Ignore | seconds until healthy |\n" +
+	"|---|---|---|---|---|\n"
 
 // row returns the result as a row of a Markdown table.
 func (r result) row() string {
@@ -75,8 +75,7 @@ func (r result) row() string {
 	if r.refused > 0 {
 		bypassed += fmt.Sprintf(", and %d failed", r.refused)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %s | %.1f | %.1f s |\n", r.fault.name, r.fault.doc, r.requests, r.failed, bypassed,
-		r.last.Seconds(), r.slowest.Seconds())
+	return fmt.Sprintf("| %s | %s | %d | %s | %.1f |\n", r.fault.name, r.fault.doc, r.failed, bypassed, r.last.Seconds())
 }
 
 // table returns the rows of the results. A fault that was not caused keeps the row of an earlier table.
