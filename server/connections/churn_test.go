@@ -22,7 +22,7 @@ func TestMoreClientsThanConnections(t *testing.T) {
 	s.giving.Store(true)
 	var pools [4]*http.Client
 	for i := range pools {
-		pools[i] = late(t)
+		pools[i] = late(t, 3*time.Millisecond)
 	}
 	bursts := 0
 	for round := 0; bursts < 20 && round < 100; round++ {
@@ -39,6 +39,42 @@ func TestMoreClientsThanConnections(t *testing.T) {
 	}
 	if bursts < 5 && !t.Failed() {
 		t.Skipf("only %d of 100 bursts were short: the machine is too busy", bursts)
+	}
+}
+
+// TestSlowClients: connections whose clients are slow with the first request do not give way to others while that may still come.
+func TestSlowClients(t *testing.T) {
+	s := serve(t, 6, func(l *Listener) { l.patience = time.Minute })
+	s.giving.Store(true)
+	if err := s.burst([]*http.Client{late(t, 2*settled)}, 0); err != nil || s.Evicted() != 0 {
+		t.Errorf("%d gave way, and a request was lost: %v", s.Evicted(), err)
+	}
+}
+
+// TestFlood: while many silent connections come, those give way soon.
+func TestFlood(t *testing.T) {
+	s := serve(t, 8, func(l *Listener) { l.patience = 2 * settled })
+	for i := range 8 {
+		s.dial(t, i+1)
+	}
+	s.dial(t, 5)
+	s.mu.Lock()
+	if s.flooded.IsZero() || s.freshPatience() != settled {
+		t.Errorf("%d gave way, which is no flood", s.evicted)
+	}
+	s.flooded, s.patience = time.Now().Add(time.Hour), time.Hour
+	s.mu.Unlock()
+	for i := range 3 {
+		s.dial(t, i+6)
+	}
+	last := s.dial(t, 5)
+	if last.send(fast); !last.answered() {
+		t.Error("in a flood, a new one was not answered")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flooded = time.Now().Add(-flood); s.freshPatience() != s.patience {
+		t.Error("the flood does not end")
 	}
 }
 
@@ -60,21 +96,24 @@ func (s *served) burst(pools []*http.Client, round int) error {
 	return <-lost
 }
 
-// late returns a client far away: what it has sent arrives a little later.
-func late(t *testing.T) *http.Client {
+// late returns a client far away, or without CPU: what it has sent arrives later.
+func late(t *testing.T, by time.Duration) *http.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 25, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		return lateConn{c}, err
+		return lateConn{c, by}, err
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
-type lateConn struct{ net.Conn }
+type lateConn struct {
+	net.Conn
+	by time.Duration
+}
 
 func (c lateConn) Write(p []byte) (int, error) {
 	sent := bytes.Clone(p)
-	time.AfterFunc(3*time.Millisecond, func() { _, _ = c.Conn.Write(sent) })
+	time.AfterFunc(c.by, func() { _, _ = c.Conn.Write(sent) })
 	return len(p), nil
 }
 

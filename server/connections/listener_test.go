@@ -179,7 +179,7 @@ func TestAllBusy(t *testing.T) {
 // TestAnswersMakeRoom: at most half of the connections are kept after an answer, so that new ones find room, although none that is
 // kept is closed.
 func TestAnswersMakeRoom(t *testing.T) {
-	s := serve(t, 4, func(l *Listener) { l.patience = time.Hour })
+	s := serve(t, 4, func(l *Listener) { l.patience = 2 * settled })
 	s.giving.Store(true)
 	first, second := s.dial(t, 1), s.dial(t, 2)
 	for _, c := range []*client{first, second} {
@@ -393,6 +393,7 @@ func TestUnreadIsNotIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := Bound(tcp.(*net.TCPListener), 3)
+	l.patience = settled
 	defer func() { _ = l.Close() }()
 	var asking, silent net.Conn
 	for _, client := range []*net.Conn{&asking, &silent} {
