@@ -25,11 +25,7 @@ type served struct {
 
 func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{Listener: Bound(l.(*net.TCPListener), most), slow: make(chan struct{})}
+	s := &served{Listener: listen(t, most), slow: make(chan struct{})}
 	for _, p := range prepare {
 		p(s.Listener)
 	}
@@ -49,6 +45,33 @@ func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 		eventually(t, "the account is even", func() bool { return s.account() == "0 open, 0 idle, 0 ending" })
 	})
 	return s
+}
+
+// listen returns a listener at a free port.
+func listen(t *testing.T, most int) *Listener {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Bound(tcp.(*net.TCPListener), most)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// connect opens a connection to a listener without a server, and accepts it.
+func (l *Listener) connect(t *testing.T) (client, accepted net.Conn) {
+	t.Helper()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if accepted, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = accepted.Close() })
+	return client, accepted
 }
 
 // wait waits for the channel, or for the end of a connection that may be cut off.
@@ -388,23 +411,10 @@ func TestQueueIsAccepted(t *testing.T) {
 // TestUnreadIsNotIdle: a connection on which something has arrived that is not read yet is closed neither to make room nor by
 // Drain.
 func TestUnreadIsNotIdle(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := Bound(tcp.(*net.TCPListener), 3)
+	l := listen(t, 3)
 	l.patience = settled
-	defer func() { _ = l.Close() }()
-	var asking, silent net.Conn
-	for _, client := range []*net.Conn{&asking, &silent} {
-		if *client, err = net.Dial("tcp", tcp.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		defer (*client).Close()
-		if _, err := l.Accept(); err != nil { // nobody reads it
-			t.Fatal(err)
-		}
-	}
+	asking, _ := l.connect(t) // nobody reads it
+	l.connect(t)
 	time.Sleep(2 * settled)
 	if _, err := asking.Write([]byte("GET")); err != nil {
 		t.Fatal(err)

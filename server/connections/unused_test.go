@@ -58,23 +58,9 @@ func TestUnusedDeadlines(t *testing.T) {
 
 // TestDrainAwaitsHandshakes: a connection whose handshake is under way does not end for being silent.
 func TestDrainAwaitsHandshakes(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := Bound(tcp.(*net.TCPListener), 4)
-	defer func() { _ = l.Close() }()
+	l := listen(t, 4)
 	l.KeepUnused(time.Minute)
-	client, err := net.Dial("tcp", tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	_, c := l.connect(t)
 	l.State(tls.Server(c, nil), http.StateNew)
 	ended := func() bool {
 		l.endSilent(time.Now().Add(time.Hour))
