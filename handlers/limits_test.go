@@ -155,17 +155,7 @@ func TestHeavyReviews(t *testing.T) {
 		long, crowded, light := make([]byte, 1<<20), bytes.Repeat([]byte("{},"), 3000), bytes.Repeat([]byte("{},"), 500)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		var grants []grant
-		for {
-			p, err := l.acquire(ctx, crowded, true)
-			if errors.Is(err, errShed) {
-				break
-			}
-			if err != nil || len(grants) == 8 {
-				t.Fatal(len(grants), err)
-			}
-			grants = append(grants, p)
-		}
+		grants := l.acquireAll(ctx, t, crowded, true, 8)
 		if len(grants) < 2 {
 			t.Errorf("%d heavy reviews at once", len(grants))
 		}
@@ -195,6 +185,21 @@ func TestHeavyReviews(t *testing.T) {
 	})
 }
 
+// acquireAll acquires for reviews with the same body until one is shed, and fails if more than most are not.
+func (l *Limits) acquireAll(ctx context.Context, t *testing.T, body []byte, heartbeat bool, most int) (grants []grant) {
+	t.Helper()
+	for {
+		p, err := l.acquire(ctx, body, heartbeat)
+		if errors.Is(err, errShed) {
+			return grants
+		}
+		if err != nil || len(grants) == most {
+			t.Fatal(len(grants), err)
+		}
+		grants = append(grants, p)
+	}
+}
+
 func wantAllFree(t *testing.T, l *Limits) {
 	t.Helper()
 	if len(l.slots) != 0 || !l.light.free.TryAcquire(l.light.all) || !l.heavy.free.TryAcquire(l.heavy.all) {
@@ -209,17 +214,7 @@ func TestLightReviews(t *testing.T) {
 		light := bytes.Repeat([]byte("{},"), 500)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		var grants []grant
-		for {
-			p, err := l.acquire(ctx, light, false)
-			if errors.Is(err, errShed) {
-				break
-			}
-			if err != nil || len(grants) == 200 {
-				t.Fatal(len(grants), err)
-			}
-			grants = append(grants, p)
-		}
+		grants := l.acquireAll(ctx, t, light, false, 200)
 		if len(grants) < 12 {
 			t.Errorf("%d light reviews at once", len(grants))
 		}
