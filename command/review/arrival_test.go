@@ -196,6 +196,28 @@ func TestUnknownRanges(t *testing.T) {
 	}
 }
 
+// TestPodsOfUnnamedWorkload: a workload whose name the API server generates has pods with names that follow from it.
+func TestPodsOfUnnamedWorkload(t *testing.T) {
+	const template = "{metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: \"i:1\"}]}}"
+	for _, c := range []struct{ manifest, of, name string }{
+		{"apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: load-}\nspec: {template: " + template + "}", "Job load-*", "load-x7k2p-*"},
+		{"apiVersion: batch/v1\nkind: Job\nmetadata: {name: load, generateName: other-}\nspec: {template: " + template + "}", "Job load", "load-*"},
+		{"apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {generateName: web-}\nspec: {selector: {matchLabels: {a: b}}, template: " +
+			strings.Replace(template, "restartPolicy: Never, ", "", 1) + "}", "ReplicaSet web-*", "web-x7k2p-*"},
+	} {
+		none := func(*unstructured.Unstructured) bool { return false }
+		pod := WithPods(Read("test", strings.NewReader(c.manifest)), nil, Options{Operation: admissionv1.Create, Namespace: "ns"}, none)[0]
+		body, err := AsReview(pod, Options{Operation: admissionv1.Create, Namespace: "ns"}, NewCatalogue(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Run(t.Context(), pod, body, Choice{Routes: []admit.Route{seeing(new(string), false)}, Validate: true}, kinds)
+		if r.Verdict != Allowed || r.Name != c.name || r.Of != c.of+" → its pods" {
+			t.Errorf("%s: %s %s of %q, want %s of %q: %v", c.manifest, r.Verdict, r.Name, r.Of, c.name, c.of, r.Invalid)
+		}
+	}
+}
+
 // TestFieldInFile: a field is found where the file has it, or what it follows from.
 func TestFieldInFile(t *testing.T) {
 	named, unnamed := Document{JSON: []byte(`{"metadata":{"name":"p"}}`)}, Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`)}

@@ -31,7 +31,11 @@ func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods
 // podAt returns the pod of one template, or none if there is no template.
 func podAt(d Document, object *unstructured.Unstructured, path []string, controller string, podOf func(*document.Document) *document.Document) []Document {
 	template := strings.Join(path, ".")
-	pod := Document{Source: d.Source, Line: d.Line, Template: template, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), object.GetName()), Controller: controller}
+	name := object.GetName()
+	if d.unnamed() {
+		name = object.GetGenerateName() + "*"
+	}
+	pod := Document{Source: d.Source, Line: d.Line, Template: template, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), name), Controller: controller}
 	raw, found := rawAt(d.JSON, path)
 	if !found {
 		return nil
@@ -75,12 +79,14 @@ func checkTemplate(raw json.RawMessage) error {
 	return nil
 }
 
-// podJSON returns the pod of a workload with its members in order, as other documents are.
+// podJSON returns the pod of a workload with its members in order, as other documents are. Its names follow from the name of the workload, which
+// the API server generates if that has none.
 func podJSON(raw []byte, podOf func(*document.Document) *document.Document) ([]byte, error) {
 	workload, err := document.Parse(raw)
 	if err != nil {
 		return nil, err
 	}
+	admit.AsMeta(workload).FillName()
 	pod := podOf(workload)
 	if pod == nil || workload.Err() != nil || pod.Err() != nil {
 		return nil, errors.New("is not a pod template")
