@@ -67,9 +67,8 @@ func failingProblems(w entry, matcher *webhookmatch.Matcher) (found []review.Fin
 		if w.ushers() && (w.needed == nil || !slices.Contains(w.needed.MatchConditions, f.Condition)) {
 			about = w.lacks("matchConditions", left)
 		}
-		found = append(found, milder(problem("match-condition-fails", about, "the match condition %s, %s, has no result for a %s with %s: %s. %s Ask first whether a field "+
-			"is there: has(...), or object.metadata.?labels['KEY'].orValue('').", f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "),
-			strings.Join(f.Requests, " or a "), which, f.Why, then), severity))
+		found = append(found, milder(problem("match-condition-fails", about, "the match condition %s, %s, has no result for a %s with %s: %s. %s %s",
+			f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "), strings.Join(f.Requests, " or a "), which, f.Why, then, f.Remedy), severity))
 	}
 	return found
 }

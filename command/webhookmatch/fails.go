@@ -20,8 +20,8 @@ type Failure struct {
 	// Requests are those without a result, such as "CREATE of pods".
 	Requests []string
 	// Every reports that there is no result for any such request: it is not the object that lacks a field.
-	Every bool
-	Why   string
+	Every       bool
+	Why, Remedy string
 }
 
 // Failing returns the match conditions that have no result for some requests of rules: for a field that no object of the kind has, for the
@@ -36,13 +36,14 @@ func (m *Matcher) Failing(conditions []registration.MatchCondition, rules []regi
 	for _, s := range samplesOf(rules) {
 		errs, left := s.evaluate(read)
 		for i := range read {
-			every, why := s.always(read[i], errs[i])
-			if left || why == "" {
+			why := s.always(read[i], errs[i])
+			if left || why.Why == "" {
 				continue
 			}
-			f := &all[i]
+			f, every := &all[i], why.Every
 			if f.Why == "" || every && !f.Every {
-				*f = Failure{Condition: conditions[i], Why: why, Every: every}
+				*f = why
+				f.Condition = conditions[i]
 			}
 			if every == f.Every {
 				f.Requests = append(f.Requests, s.text())
@@ -76,6 +77,7 @@ type sample struct {
 	operation      registration.OperationType
 	resource       string
 	object, before map[string]any
+	inNamespace    bool // nothing is known of namespaceObject, which is null otherwise
 }
 
 // samplesOf returns a sample for each resource and operation of rules, apart from subresources that have objects of their own.
@@ -122,13 +124,16 @@ func (s sample) text() string { return fmt.Sprintf("%s of %s", s.operation, s.re
 func (s sample) evaluate(all []expression) (errs []error, left bool) {
 	errs = make([]error, len(all))
 	for i, e := range all {
-		unknown := slices.Concat(s.unknown, s.user, others[2:]) // all but the objects
+		unknown := slices.Concat(s.unknown, s.user, others)
+		if s.inNamespace {
+			unknown = append(unknown, namespace...)
+		}
 		for root, object := range map[string]map[string]any{"object": s.object, "oldObject": s.before} {
 			if object != nil {
 				unknown = append(unknown, unknownOf(root, s.kind, e)...)
 			}
 		}
-		vars, err := cel.PartialVars(map[string]any{"request": s.known, "object": orNull(s.object), "oldObject": orNull(s.before)}, unknown...)
+		vars, err := cel.PartialVars(map[string]any{"request": s.known, "object": orNull(s.object), "oldObject": orNull(s.before), namespaceObject: nil}, unknown...)
 		if err != nil || e.program == nil {
 			continue
 		}
@@ -146,13 +151,16 @@ func orNull(object map[string]any) any {
 	return object
 }
 
-// always returns why a condition has no result for a sample, and whether it has none for any such request; "" if it has one, or may have.
-func (s sample) always(e expression, err error) (every bool, why string) {
+// askFirst is what ends most failures.
+const askFirst = "Ask first whether a field is there: has(...), or object.metadata.?labels['KEY'].orValue('')."
+
+// always returns why a condition has no result for a sample, and whether it has none for any such request; no reason if it has one, or may have.
+func (s sample) always(e expression, err error) Failure {
 	if field := outside(e, s.kind); field != "" {
-		return true, fmt.Sprintf("no %s has the field %s", s.kind.Kind, field)
+		return Failure{Every: true, Why: fmt.Sprintf("no %s has the field %s", s.kind.Kind, field), Remedy: askFirst}
 	}
 	if err == nil {
-		return false, ""
+		return Failure{}
 	}
 	without, other := "the request of a deletion has no object, but an oldObject", s
 	if s.operation == registration.Create {
@@ -160,9 +168,15 @@ func (s sample) always(e expression, err error) (every bool, why string) {
 	}
 	other.object, other.before = minimal(s.kind), minimal(s.kind)
 	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
-		return true, without
+		return Failure{Every: true, Why: without, Remedy: askFirst}
 	}
-	return false, reasonOf(err)
+	other = s
+	other.inNamespace = true
+	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
+		return Failure{Every: true, Why: "namespaceObject is null in match conditions, also for objects in namespaces",
+			Remedy: "Select namespaces by namespaceSelector, or by request.namespace."}
+	}
+	return Failure{Why: reasonOf(err), Remedy: askFirst}
 }
 
 // objectsOf are objects with what the API server demands, and the defaults that it fills in, beside their metadata.
@@ -221,7 +235,7 @@ func outside(e expression, kind schema.GroupKind) (field string) {
 		return ""
 	}
 	known := map[string]any{}
-	unknown := append([]*cel.AttributePatternType{cel.AttributePattern("request")}, others[2:]...)
+	unknown := slices.Concat([]*cel.AttributePatternType{cel.AttributePattern("request")}, others, namespace)
 	for _, root := range []string{"object", "oldObject"} {
 		stray := slices.DeleteFunc(chainsOf(e.tree, root), func(chain []string) bool { return !strays(is, chain) })
 		if len(stray) == 0 {

@@ -53,7 +53,7 @@ func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOpera
 // leaves out the others.
 func leftOut(program cel.Program, rule registration.RuleWithOperations) (users []string) {
 	result := func(p partial) ref.Val {
-		vars, err := cel.PartialVars(map[string]any{"request": p.known}, slices.Concat(p.unknown, others)...)
+		vars, err := cel.PartialVars(map[string]any{"request": p.known}, slices.Concat(p.unknown, objects, others, namespace)...)
 		if err != nil {
 			return nil
 		}

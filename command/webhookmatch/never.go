@@ -27,8 +27,8 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 		requests = []partial{{unknown: []*cel.AttributePatternType{cel.AttributePattern("request")}}}
 	}
 	return !slices.ContainsFunc(requests, func(p partial) bool {
-		unknown := slices.Concat(p.unknown, p.user, others)
-		known, err := cel.PartialVars(map[string]any{"request": p.known}, unknown...)
+		unknown := slices.Concat(p.unknown, p.user, objects, others)
+		known, err := cel.PartialVars(map[string]any{"request": p.known, namespaceObject: nil}, unknown...)
 		if err != nil {
 			return true
 		}
@@ -40,7 +40,7 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 // partially returns the program of an expression that can be evaluated while not all is known, and its syntax tree; nil if it does not compile.
 func partially(expression string) (cel.Program, *cel.Ast) {
 	var options []cel.EnvOption
-	for _, name := range []string{"object", "oldObject", "request", "authorizer", "params", "namespaceObject", "variables"} {
+	for _, name := range []string{"object", "oldObject", "request", "authorizer", "params", namespaceObject, "variables"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
@@ -58,9 +58,16 @@ func partially(expression string) (cel.Program, *cel.Ast) {
 	return program, compiled
 }
 
-// others are the variables besides the request, of which nothing is known.
-var others = []*cel.AttributePatternType{cel.AttributePattern("object"), cel.AttributePattern("oldObject"), cel.AttributePattern("authorizer"),
-	cel.AttributePattern("params"), cel.AttributePattern("namespaceObject"), cel.AttributePattern("variables")}
+// namespaceObject is the variable of the Namespace. The API server evaluates the match conditions of webhooks and of admission policies while
+// it is null, also for objects in namespaces.
+const namespaceObject = "namespaceObject"
+
+// The variables besides the request, of which nothing is known.
+var (
+	objects   = []*cel.AttributePatternType{cel.AttributePattern("object"), cel.AttributePattern("oldObject")}
+	others    = []*cel.AttributePatternType{cel.AttributePattern("authorizer"), cel.AttributePattern("params"), cel.AttributePattern("variables")}
+	namespace = []*cel.AttributePatternType{cel.AttributePattern(namespaceObject)}
+)
 
 // partial is what is known of a request, and what is not.
 type partial struct {

@@ -12,6 +12,7 @@ func TestNever(t *testing.T) {
 		"false": true, "!true": true, "1 > 2": true, "object.x == 1 && false": true, "false && object.x == 1": true,
 		"'a' in ['b']": true, "(object.x || true) && !(1 < 2)": true, "has(object.x) ? false : false": false, // no constant folding of branches
 		"[1, 2].all(x, x > 1) && request.operation == 'CREATE'": true, "quantity('1Gi').isLessThan(quantity('1Mi'))": true,
+		"namespaceObject != null && namespaceObject.metadata.name == 'a'": true, "namespaceObject.metadata.name == 'a'": false, // it has no result
 		"true": false, "object.x == 1": false, "object.x == 1 || false": false, "!('system:nodes' in request.userInfo.groups)": false,
 		"has(object.metadata.labels) && object.metadata.labels.exists(k, k == 'a')": false, "oldObject == null": false,
 		"authorizer.group('').resource('pods').namespace('a').check('get').allowed()": false,
