@@ -32,7 +32,11 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 	report.Unjudged = append(report.Unjudged, c.unread...)
 	for _, all := range slices.Backward(c.policies) { // those that change objects first
 		for _, p := range all.policies {
-			is := all.matching(ctx, e, request, p)
+			is := all.matching(ctx, e, request, p, all.denies)
+			denies := is.Called
+			if len(p.Spec.AuditAnnotations) > 0 && is.Filter != webhookmatch.Unknown && !denies {
+				is = all.matching(ctx, e, request, p, func(admissionPolicy) bool { return true })
+			}
 			switch {
 			case is.Filter == webhookmatch.Unknown:
 				report.Unjudged = append(report.Unjudged, "whether the "+all.kind+" "+p.Metadata.Name+" is asked: "+is.Why)
@@ -41,7 +45,7 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 				changed = "the " + all.kind + " " + p.Metadata.Name + " may change it before"
 				report.Unjudged = append(report.Unjudged, "what the "+all.kind+" "+p.Metadata.Name+" changes")
 			default:
-				p.judge(ctx, reviewed, changed, report)
+				p.judge(ctx, reviewed, changed, denies, report)
 			}
 		}
 	}
@@ -59,12 +63,13 @@ func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
 	return request, ""
 }
 
-// judge adds to a report what a ValidatingAdmissionPolicy says of the request.
-func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, report *review.Report) {
+// judge adds to a report what a ValidatingAdmissionPolicy says of the request, of which a binding may deny what it refuses.
+func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, report *review.Report) {
 	d := webhookmatch.Decision{Unknown: true, Why: "its parameters are not looked at"}
 	if p.Spec.ParamKind == nil {
 		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints, FailurePolicy: &p.Spec.FailurePolicy,
-			MatchConditions: p.Spec.MatchConditions, Variables: p.Spec.Variables, Validations: p.Spec.Validations}, changed)
+			MatchConditions: p.Spec.MatchConditions, Variables: p.Spec.Variables, Validations: p.Spec.Validations,
+			AuditAnnotations: p.Spec.AuditAnnotations}, changed, denies)
 	}
 	object := validatingPolicy + " " + p.Metadata.Name
 	switch {
@@ -79,15 +84,20 @@ func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request
 	}
 }
 
-// matching returns whether a policy is asked: it and one of its bindings match the request. A binding of a ValidatingAdmissionPolicy that only
-// warns or writes to the audit log does not count.
-func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (best webhookmatch.Verdict) {
+// denies reports whether a binding is one of a policy that changes objects, or denies what its policy refuses, and does not only warn of it or
+// write it to the audit log.
+func (all admissionPolicies) denies(b admissionPolicy) bool {
+	return all.kind != validatingPolicy || slices.Contains(b.Spec.ValidationActions, registration.Deny)
+}
+
+// matching returns whether a policy is asked: it and one of its bindings that count match the request.
+func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy, counts func(admissionPolicy) bool) (best webhookmatch.Verdict) {
 	of := e.matches(ctx, request, p.Spec.MatchConstraints)
 	if !of.Called && of.Filter != webhookmatch.Unknown {
 		return of
 	}
 	for _, b := range all.bindings {
-		if b.Spec.PolicyName != p.Metadata.Name || all.kind == validatingPolicy && !slices.Contains(b.Spec.ValidationActions, registration.Deny) {
+		if b.Spec.PolicyName != p.Metadata.Name || !counts(b) {
 			continue
 		}
 		switch is := e.matches(ctx, request, b.Spec.MatchResources); {

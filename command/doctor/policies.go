@@ -35,7 +35,8 @@ type admissionPolicy struct {
 		MatchConstraints *registration.MatchResources
 		MatchConditions  []registration.MatchCondition
 		Variables        []registration.Variable
-		Validations      []registration.Validation // of a ValidatingAdmissionPolicy
+		Validations      []registration.Validation // of a ValidatingAdmissionPolicy, as are AuditAnnotations
+		AuditAnnotations []registration.AuditAnnotation
 		// What follows is of a binding.
 		PolicyName        string
 		ParamRef          *registration.ParamRef

@@ -28,16 +28,15 @@ type conditions struct {
 // condition adapts a match condition to the compiler.
 type condition registration.MatchCondition
 
-func (c *condition) GetExpression() string    { return c.Expression }
-func (c *condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
+func (c condition) GetExpression() string    { return c.Expression }
+func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
 // compile returns a condition that can be evaluated. The environment is made when it is needed first.
 func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEvaluator {
 	c.once.Do(func() {
 		c.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	})
-	own := condition(m)
-	return c.compiler.CompileCondition([]plugin.ExpressionAccessor{&own},
+	return c.compiler.CompileCondition([]plugin.ExpressionAccessor{condition(m)},
 		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
 }
 
