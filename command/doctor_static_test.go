@@ -99,7 +99,7 @@ func TestReviewReadsStaticFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out, _ := beside(t, "review", file, "--operation=DELETE", "--doctor", "--cluster-dir="+filepath.Dir(file), "--static-dir=DIR")
-	if !strings.Contains(out, "guard.example.com  called") || strings.Contains(out, "not looked at") {
+	if !strings.Contains(out, "guard.example.com  called") || strings.Contains(out, "files of the API server") {
 		t.Error(out)
 	}
 	if code, out, _ := beside(t, "review", file, "--static-dir=DIR"); code != 2 || !strings.Contains(out, "--static-dir goes with --doctor") {

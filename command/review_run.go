@@ -80,6 +80,10 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 	if err != nil {
 		return nil, err
 	}
+	var policies doctor.Calls
+	if examiner != nil {
+		policies = examiner.Policies(ctx)
+	}
 	for _, d := range documents {
 		body, err := review.AsReview(d, r.o.Options, r.kinds)
 		if err != nil {
@@ -100,7 +104,9 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 		if err != nil {
 			return nil, err
 		}
-		report.Webhooks = examined.Webhooks
+		if report.Webhooks = examined.Webhooks; examiner != nil {
+			policies.Answer(ctx, examiner, d, r.o.Options, &report)
+		}
 		if examined.Verdict == review.Failed {
 			report.Verdict = review.Denied // by the API server, because of some webhook
 		}
@@ -151,8 +157,9 @@ func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (
 		return nil, err
 	}
 	examiner.Learn(ctx, documents, r.o.Options)
+	r.notLooked = "not looked at: whether the API server can call the webhooks, and admission policies that are in no file"
 	if source.Live() {
-		r.notLooked = "not looked at: " + doctor.InFiles(source)
+		r.notLooked = "not looked at: " + doctor.InFiles(source) + "; and whether the API server can call the webhooks"
 	}
 	return examiner, nil
 }

@@ -9,16 +9,39 @@ import (
 
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
+	"usher.dev/usher/server/webhooks"
 )
 
-// askPolicies adds to a report what admission policies say of the request, and which answers of webhooks and policies are not judged.
-func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) {
+// Answer adds to the report of a review of a document, with the webhooks of the cluster, what admission policies say of the object as it would
+// be stored, and which answers are not judged: those of usher's webhooks are the calls of the report.
+func (c Calls) Answer(ctx context.Context, e *Examiner, d review.Document, o review.Options, report *review.Report) {
+	request, err := e.request(ctx, d, o)
+	if err != nil {
+		return // the report says so
+	}
+	if len(report.After) > 0 && len(request.Object.Raw) > 0 {
+		request.Object.Raw = report.After
+	}
+	if c.askPolicies(ctx, e, request, report) && (report.Verdict == review.Allowed || report.Verdict == review.Skipped) {
+		report.Verdict = review.Denied
+	}
+}
+
+// askPolicies adds to a report what admission policies say of the request, and which answers of webhooks and policies are not judged. It reports
+// whether a policy refuses the request.
+func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) (refuses bool) {
 	var answering []string
-	changed, reviewed := "", request
+	reviewed := func(h webhookmatch.Hook) bool {
+		return isUshers(h.Configuration, h.Name) && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(h.Name) })
+	}
+	changed, stored := "", request
 	if request.Unstored {
-		reviewed, changed = asStored(request)
+		stored, changed = asStored(request)
 	}
 	for i, w := range report.Webhooks {
+		if i < len(e.hooks) && reviewed(e.hooks[i]) {
+			continue
+		}
 		if i < len(e.hooks) && e.hooks[i].Mutating && (w.Called || w.Filter == webhookmatch.Unknown) {
 			changed = "the webhook " + w.Name + " may change it before"
 		}
@@ -45,10 +68,11 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 				changed = "the " + all.kind + " " + p.Metadata.Name + " may change it before"
 				report.Unjudged = append(report.Unjudged, "what the "+all.kind+" "+p.Metadata.Name+" changes")
 			default:
-				p.judge(ctx, reviewed, changed, denies, report)
+				refuses = p.judge(ctx, stored, changed, denies, report) || refuses
 			}
 		}
 	}
+	return refuses
 }
 
 // asStored returns a request for a manifest with the defaults that the API server fills in, and why they are not known.
@@ -63,8 +87,9 @@ func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
 	return request, ""
 }
 
-// judge adds to a report what a ValidatingAdmissionPolicy says of the request, of which a binding may deny what it refuses.
-func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, report *review.Report) {
+// judge adds to a report what a ValidatingAdmissionPolicy says of the request, of which a binding may deny what it refuses, and reports whether it
+// refuses the request.
+func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, report *review.Report) bool {
 	d := webhookmatch.Decision{Unknown: true, Why: "its parameters are not looked at"}
 	if p.Spec.ParamKind == nil {
 		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints, FailurePolicy: &p.Spec.FailurePolicy,
@@ -78,10 +103,8 @@ func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request
 	case d.Refuses:
 		report.Findings = append(report.Findings, review.Finding{ID: "policy-refuses", Severity: review.Error, Object: object, Message: d.Why + ".",
 			Look: entry{kind: validatingPolicy, configuration: p.Metadata}.show(), Link: "docs/doctor.md#which-request"})
-		if report.Verdict == review.Passed || report.Verdict == review.Failed {
-			report.Verdict = review.Rejected
-		}
 	}
+	return d.Refuses
 }
 
 // denies reports whether a binding is one of a policy that changes objects, or denies what its policy refuses, and does not only warn of it or

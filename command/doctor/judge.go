@@ -24,16 +24,10 @@ type Calls struct {
 
 // Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
 func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher) Calls {
-	c := Calls{usher: usher}
+	c := e.Policies(ctx)
+	c.usher = usher
 	if names := e.Ushers(); usher.Unknown == nil && len(names) > 0 && usher.Needed != nil {
 		c.needed = usher.Needed(names)
-	}
-	for _, kind := range policyKinds {
-		all, err := readPolicies(ctx, e.source, kind)
-		if err != nil {
-			c.unread = append(c.unread, fmt.Sprintf("what each %s says: %v", kind, err))
-		}
-		c.policies = append(c.policies, all)
 	}
 	if !e.source.Live() {
 		return c
@@ -44,6 +38,18 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 	}
 	c.cluster = &reach.Cluster{Source: e.source, Inside: reach.Inside(ctx, e.source, roots)}
 	c.cluster.Read(ctx, called)
+	return c
+}
+
+// Policies reads the admission policies of a cluster, and nothing of what the webhooks call.
+func (e *Examiner) Policies(ctx context.Context) (c Calls) {
+	for _, kind := range policyKinds {
+		all, err := readPolicies(ctx, e.source, kind)
+		if err != nil {
+			c.unread = append(c.unread, fmt.Sprintf("what each %s says: %v", kind, err))
+		}
+		c.policies = append(c.policies, all)
+	}
 	return c
 }
 
@@ -76,7 +82,9 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
 		report.Verdict = review.Failed
 	}
-	calls.askPolicies(ctx, e, request, &report)
+	if calls.askPolicies(ctx, e, request, &report) && (report.Verdict == review.Passed || report.Verdict == review.Failed) {
+		report.Verdict = review.Rejected
+	}
 	if report.Verdict == review.Passed && len(report.Unjudged) > 0 {
 		report.Verdict = review.Unanswered
 	}
