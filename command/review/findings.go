@@ -8,7 +8,7 @@ import (
 )
 
 // Findings prints the findings of reports, the worst first as the reports are sorted. A finding of several objects is
-// printed once.
+// printed once, with the commands for all.
 func Findings(to io.Writer, reports []Report, style Style) {
 	var all []Finding
 	for _, r := range reports {
@@ -23,17 +23,33 @@ func Findings(to io.Writer, reports []Report, style Style) {
 			continue
 		}
 		printed = append(printed, f)
-		objects := []string{f.Object}
+		var of []Finding
 		for _, other := range all {
-			if f.same(other) && !slices.Contains(objects, other.Object) {
-				objects = append(objects, other.Object)
+			if f.same(other) {
+				of = append(of, other)
 			}
 		}
-		f.Object = strings.Join(objects, ",\n    ")
-		findingText(&b, f, style)
+		findingText(&b, f.of(of), style)
 		b.WriteByte('\n')
 	}
 	_, _ = fmt.Fprint(to, b.String())
+}
+
+// of returns a finding of several objects, with a command a line.
+func (f Finding) of(all []Finding) Finding {
+	joined := func(member func(Finding) string, between string) string {
+		var texts []string
+		for _, one := range all {
+			if text := member(one); text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+		return strings.Join(texts, between)
+	}
+	f.Object = joined(func(one Finding) string { return one.Object }, ",\n    ")
+	f.Fix = joined(func(one Finding) string { return one.Fix }, "\n")
+	f.Look = joined(func(one Finding) string { return one.Look }, "\n")
+	return f
 }
 
 // same reports whether another finding says the same of another object.

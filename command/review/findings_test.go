@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFindings: the worst is first, what several objects share is printed once, and nothing that a terminal would obey.
+// TestFindings: the worst is first, what several objects share is printed once, with all that corrects it, and nothing that a terminal would obey.
 func TestFindings(t *testing.T) {
 	of := func(id string, severity Severity, object, message string) Finding {
 		return Finding{ID: id, Severity: severity, Object: object, Message: message, Fix: "kubectl " + id, Link: "docs#" + id}
@@ -14,6 +14,7 @@ func TestFindings(t *testing.T) {
 		{Findings: []Finding{of("a", Error, "one", "m"), of("w", Warning, "one", "n")}},
 		{Findings: []Finding{of("a", Error, "two", "m"), of("a", Error, "three", "other\x1b[2J")}},
 		{Findings: []Finding{of("u", Unknown, "four", "o")}},
+		{Findings: []Finding{of("w", Warning, "five", "n"), {ID: "w", Severity: Warning, Object: "six", Message: "n", Fix: "kubectl other", Look: "kubectl get"}}},
 	}
 	var b strings.Builder
 	Findings(&b, reports, Style{})
@@ -33,9 +34,13 @@ func TestFindings(t *testing.T) {
     fix:  kubectl u
     see:  docs#u
 
-  warning: w: one
+  warning: w: one,
+    five,
+    six
     n
     fix:  kubectl w
+    fix:  kubectl other
+    look: kubectl get
     see:  docs#w
 
 `

@@ -102,8 +102,12 @@ func findingText(b *strings.Builder, f Finding, style Style) {
 	for line := range strings.Lines(style.paintDiff(Harmless(f.Diff))) {
 		fmt.Fprintf(b, "      %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	lines(b, "fix:  ", f.Fix)
-	lines(b, "look: ", f.Look)
+	for command := range strings.SplitSeq(f.Fix, "\n") {
+		lines(b, "fix:  ", command)
+	}
+	for command := range strings.SplitSeq(f.Look, "\n") {
+		lines(b, "look: ", command)
+	}
 	lines(b, "see:  ", f.Link)
 }
 
