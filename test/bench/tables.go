@@ -16,12 +16,11 @@ var place = report.Place{Data: "performance.json", Picture: "performance.svg", P
 func summary(r *Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nCPU µs per review over TLS, %d connections:\n\n", r.Headline(), cpuConnections)
-	b.WriteString("| review | constant | usher | × constant (aim) | with 64 connections | plain | usher of plain | allocations |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| review | constant | usher | × constant (aim) | plain | usher of plain |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, review := range r.reviews() {
 		if g, ok := r.group(review, cpuConnections); ok {
-			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s | %s | %s |\n", title(review), report.Number(g.constant.CPU), report.Number(g.usher.CPU),
-				r.times(review, cpuConnections)+aimText(review), r.times(review, tailConnections), cpu(g.plain), part(g.usher, g.plain), report.Number(g.usher.Objects))
+			fmt.Fprintf(&b, "| %s | %s | **%s** | %s | %s | %s |\n", title(review), report.Number(g.constant.CPU), report.Number(g.usher.CPU),
+				report.Times(g.usher.CPU, g.constant.CPU)+aimText(review), cpu(g.plain), part(g.usher, g.plain))
 		}
 	}
 	return b.String()
@@ -42,15 +41,6 @@ func markdown(r *Report) string {
 		fmt.Fprintf(&b, "- %v\n", a)
 	}
 	return b.String()
-}
-
-// times returns the CPU of a review as a multiple of the constant server's.
-func (r *Report) times(review string, connections int) string {
-	g, ok := r.group(review, connections)
-	if !ok {
-		return "–"
-	}
-	return report.Times(g.usher.CPU, g.constant.CPU)
 }
 
 // aimText returns the aim of a review in parentheses, if it has one.
