@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,10 +42,14 @@ func (p Program) webhooksCommand() *cobra.Command {
   usher webhooks --rbac`}
 	o.addTo(c.Flags(), p.Suites)
 	suites := p.addSuiteFlags(c, false)
+	c.MarkFlagsMutuallyExclusive("compare", "rbac", "static")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		gates, err := suites.parsed("files")
 		if err != nil {
 			return err
+		}
+		if (o.out != "" || c.Flags().Changed("static-dir")) && !o.static {
+			return errors.New("--out and --static-dir go with --static")
 		}
 		if o.certs != "local" && (o.certs != "managed" || !o.rbac) {
 			return fmt.Errorf("--certs %s: with --rbac, local or managed", o.certs)
@@ -111,7 +116,11 @@ func (p Program) compareWebhooks(needed []webhooks.Hook, o webhooksOptions) erro
 	if len(lines) > 0 {
 		return errDenied
 	}
-	_, err = fmt.Fprintln(p.Out, "the registered webhooks are those that are needed")
+	same := "the registered webhooks are those that are needed"
+	if o.caFile == "" {
+		same += "; not looked at: their caBundles, which --ca-file compares"
+	}
+	_, err = fmt.Fprintln(p.Out, same)
 	return err
 }
 

@@ -44,16 +44,16 @@ func changes(before, after configuration, stale []string) (lines []string) {
 // reaching returns the parts of two registrations of one webhook that differ in how the API server reaches usher, and
 // in what an answer may be.
 func reaching(want, is Hook) (parts []difference) {
-	add := func(field, want, is string) {
+	add := func(name, field, want, is string) {
 		if want != is {
-			parts = append(parts, difference{field, field, is, want})
+			parts = append(parts, difference{name, field, is, want})
 		}
 	}
-	add("clientConfig", target(want.ClientConfig), target(is.ClientConfig))
-	add("caBundle", bundleText(want.ClientConfig.CABundle), bundleText(is.ClientConfig.CABundle))
-	add("matchPolicy", jsonText(want.MatchPolicy), jsonText(is.MatchPolicy))
-	add("sideEffects", jsonText(want.SideEffects), jsonText(is.SideEffects))
-	add("admissionReviewVersions", strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
+	add("clientConfigs", "clientConfig", target(want.ClientConfig), target(is.ClientConfig))
+	add("caBundles", "caBundle", bundleText(want.ClientConfig.CABundle), bundleText(is.ClientConfig.CABundle))
+	add("matchPolicies", "matchPolicy", jsonText(want.MatchPolicy), jsonText(is.MatchPolicy))
+	add("sideEffects", "sideEffects", jsonText(want.SideEffects), jsonText(is.SideEffects))
+	add("admissionReviewVersions", "admissionReviewVersions", strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
 	return parts
 }
 

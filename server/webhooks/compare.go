@@ -38,7 +38,7 @@ func asMutating(validating []registration.ValidatingWebhook) (all []Hook) {
 }
 
 // Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about
-// each.
+// each. A caBundle is compared if one is wanted.
 func Differences(wanted, registered []Hook) (lines []string) {
 	byName := map[string]Hook{}
 	for _, w := range registered {
@@ -51,7 +51,10 @@ func Differences(wanted, registered []Hook) (lines []string) {
 			lines = append(lines, w.Name+": is not registered, and the policy needs it for "+rulesText(w.Rules))
 			continue
 		}
-		for _, part := range differing(w, is) {
+		if len(w.ClientConfig.CABundle) == 0 {
+			is.ClientConfig.CABundle = nil
+		}
+		for _, part := range append(differing(w, is), reaching(w, is)...) {
 			lines = append(lines, fmt.Sprintf("%s: %s differ: registered %s, needed %s", w.Name, part.name, part.is, part.want))
 		}
 	}

@@ -52,6 +52,19 @@ func TestDifferences(t *testing.T) {
 	if got := Differences(hooks(pods), changed); len(got) != 2 || !strings.Contains(got[0], "namespaceSelectors differ: registered <none>") {
 		t.Errorf("got %q", got)
 	}
+	reached := slices.Clone(hooks(pods))
+	reached[0].ClientConfig.Service = &registration.ServiceReference{Namespace: "usher", Name: "usher", Port: new(int32(443)), Path: new("/validate-b")}
+	reached[0].MatchPolicy, reached[0].ClientConfig.CABundle = new(registration.Exact), []byte("theirs")
+	want := []string{"validate-a.usher.dev: clientConfigs differ: registered Service usher/usher port 443 /validate-b, needed Service usher/usher port 443 /validate-a",
+		`validate-a.usher.dev: matchPolicies differ: registered "Exact", needed "Equivalent"`}
+	if got := Differences(hooks(pods), reached); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	bundled := hooks(pods)
+	bundled[0].ClientConfig.CABundle = []byte("ours")
+	if got := Differences(bundled, hooks(pods)); len(got) != 1 || !strings.Contains(got[0], "caBundles differ: registered none") {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestReadRegistered: configurations are found in what kubectl prints, and nothing else is taken for them.
@@ -75,7 +88,7 @@ func TestReadRegistered(t *testing.T) {
 			if c.problem == "" && (err != nil || len(hooks) != 1) || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
 				t.Errorf("got %d webhooks, %v, want %q", len(hooks), err, c.problem)
 			}
-			if c.problem == "" && len(Differences(HooksOf(rows, Address{Namespace: "usher"}), hooks)) > 0 {
+			if c.problem == "" && len(Differences(HooksOf(rows, Address{Namespace: "usher", Service: "usher"}), hooks)) > 0 {
 				t.Error("they differ from those that were printed")
 			}
 		})
