@@ -149,6 +149,9 @@ func Parse(file string, content []byte) (all []Object, err error) {
 		}
 		all = append(all, one)
 	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: has no webhook configuration or admission policy, so that nothing can be restored from it", file)
+	}
 	slices.SortStableFunc(all, func(a, b Object) int { return a.order() - b.order() })
 	return all, nil
 }
