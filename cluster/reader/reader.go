@@ -238,7 +238,7 @@ func One[T any](raw json.RawMessage, err error) (object T, _ error) {
 	if err != nil {
 		return object, err
 	}
-	return object, json.Unmarshal(raw, &object)
+	return object, Decode(raw, &object)
 }
 
 // All decodes the objects that List has returned.
@@ -248,7 +248,7 @@ func All[T any](list []json.RawMessage, err error) ([]T, error) {
 	}
 	all := make([]T, len(list))
 	for i, raw := range list {
-		if err := json.Unmarshal(raw, &all[i]); err != nil {
+		if err := Decode(raw, &all[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -55,6 +55,9 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 	report.Unjudged = append(report.Unjudged, c.unread...)
 	for _, all := range slices.Backward(c.policies) { // those that change objects first
 		for _, p := range all.policies {
+			if p.malformed {
+				continue // which is said
+			}
 			is := all.matching(ctx, e, request, p, all.denies)
 			denies := is.Called
 			if len(p.Spec.AuditAnnotations) > 0 && is.Filter != webhookmatch.Unknown && !denies {

@@ -330,10 +330,13 @@ func grant(s subject) command {
 	return fix(strings.Join(commands, " && "))
 }
 
-// checkRights shows the rights of the caller, or whether the API server answers.
+// checkRights shows the rights of the caller, or whether the API server answers. For a malformed file there is nothing to show.
 func checkRights(s subject) command {
-	if reader.IsForbidden(s.Err) {
+	switch {
+	case reader.IsForbidden(s.Err):
 		return look("kubectl auth can-i --list", "")
+	case errors.As(s.Err, new(*reader.MalformedError)):
+		return look("", "Correct the file.")
 	}
 	return look("kubectl get --raw /readyz", "")
 }

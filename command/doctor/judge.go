@@ -3,10 +3,11 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
@@ -44,9 +45,13 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 // Policies reads the admission policies of a cluster, and nothing of what the webhooks call.
 func (e *Examiner) Policies(ctx context.Context) (c Calls) {
 	for _, kind := range policyKinds {
-		all, err := readPolicies(ctx, e.source, kind)
-		if err != nil {
-			c.unread = append(c.unread, fmt.Sprintf("what each %s says: %v", kind, err))
+		all, problems := readPolicies(ctx, e.source, kind)
+		for _, err := range problems {
+			what := "what each " + kind + " says: " + err.Error()
+			if malformed, is := errors.AsType[*reader.MalformedError](err); is {
+				what = "what the " + malformed.Object + " says: " + malformed.Why
+			}
+			c.unread = append(c.unread, what)
 		}
 		c.policies = append(c.policies, all)
 	}

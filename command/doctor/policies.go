@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +45,7 @@ type admissionPolicy struct {
 		MatchResources    *registration.MatchResources
 		ValidationActions []registration.ValidationAction
 	}
+	malformed bool // a part of it could not be decoded
 }
 
 // admissionPolicies are the admission policies of a kind, and their bindings.
@@ -51,35 +54,57 @@ type admissionPolicies struct {
 	policies, bindings []admissionPolicy
 }
 
-// readPolicies reads the admission policies of a kind and their bindings. A version of Kubernetes that has none is fine.
-func readPolicies(ctx context.Context, source reader.Source, kind string) (all admissionPolicies, err error) {
-	read := func(kind, resource string) (all []admissionPolicy, err error) {
-		if all, err = reader.All[admissionPolicy](source.List(ctx, reader.NewKind(registrationGroup, "v1", kind, resource), "")); errors.Is(err, reader.ErrNotFound) {
-			err = nil
-		}
-		return all, err
-	}
+// readPolicies reads the admission policies of a kind and their bindings. A version of Kubernetes that has none is fine. If they may not be
+// read, there are none; one of a file that is malformed is among them, and a problem.
+func readPolicies(ctx context.Context, source reader.Source, kind string) (all admissionPolicies, problems []error) {
 	all.kind = kind
 	resource := strings.TrimSuffix(strings.ToLower(kind), "y")
-	all.policies, err = read(kind, resource+"ies")
-	if err == nil {
-		all.bindings, err = read(kind+"Binding", resource+"ybindings")
+	policies, err := source.List(ctx, reader.NewKind(registrationGroup, "v1", kind, resource+"ies"), "")
+	bindings, bindingsErr := source.List(ctx, reader.NewKind(registrationGroup, "v1", kind+"Binding", resource+"ybindings"), "")
+	if err = cmp.Or(missingIsFine(err), missingIsFine(bindingsErr)); err != nil {
+		return all, []error{err}
 	}
-	return all, err
+	decoded := func(list []json.RawMessage) []admissionPolicy {
+		each := make([]admissionPolicy, len(list))
+		for i, raw := range list {
+			if err := reader.Decode(raw, &each[i]); err != nil {
+				each[i].malformed, problems = true, append(problems, err)
+			}
+		}
+		return each
+	}
+	all.policies, all.bindings = decoded(policies), decoded(bindings)
+	return all, problems
+}
+
+// missingIsFine returns an error, unless it says that there is no such kind.
+func missingIsFine(err error) error {
+	if errors.Is(err, reader.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // problems returns the findings for admission policies that have no effect, or that refuse what they cannot judge.
 func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found []review.Finding) {
 	for _, b := range all.bindings {
 		policy := all.bound(b)
-		if policy == nil {
+		switch {
+		case b.malformed:
+			continue
+		case policy == nil:
 			found = append(found, all.unbound(b))
+			continue
+		case policy.malformed:
 			continue
 		}
 		found = append(found, matchProblems(all.kind+"Binding", b, b.Spec.MatchResources, rulesOf(policy.Spec.MatchConstraints), f)...)
 		found = append(found, all.paramProblems(ctx, f, b, *policy)...)
 	}
 	for _, p := range all.policies {
+		if p.malformed {
+			continue
+		}
 		found = append(found, matchProblems(all.kind, p, p.Spec.MatchConstraints, nil, f)...)
 		found = append(found, conditionsOf(all.kind, p)...)
 		bound := slices.ContainsFunc(all.bindings, func(b admissionPolicy) bool { return b.Spec.PolicyName == p.Metadata.Name })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -45,8 +44,8 @@ func Hooks(ctx context.Context, source reader.Source) (hooks []webhookmatch.Hook
 		}
 		for _, raw := range found {
 			var configuration registration.ValidatingWebhookConfiguration // the other kind has the same fields, and one more
-			if err := json.Unmarshal(raw, &configuration); err != nil {
-				return nil, fmt.Errorf("%s %s: %w", kind.Kind, configuration.Name, err)
+			if err := reader.Decode(raw, &configuration); err != nil {
+				return nil, err
 			}
 			for _, w := range configuration.Webhooks {
 				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Annotations: configuration.Annotations,

@@ -3,9 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -64,10 +62,13 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	var calls []func()
 	for i, kind := range policyKinds {
 		calls = append(calls, func() {
-			policies, err := readPolicies(ctx, source, kind)
-			if err != nil {
-				failed(err, "admission policies and their bindings")
-				return
+			policies, problems := readPolicies(ctx, source, kind)
+			for _, err := range problems {
+				what := "admission policies and their bindings"
+				if errors.As(err, new(*reader.MalformedError)) {
+					what = "what it says"
+				}
+				failed(err, what)
 			}
 			f.policies[i] = policies
 		})
@@ -118,7 +119,7 @@ func readKind(ctx context.Context, source reader.Source, kind reader.Kind, faile
 	for _, raw := range list {
 		next, err := readWebhooks(kind.Kind, raw)
 		if err != nil {
-			failed(fmt.Errorf("%s %s: %w", kind.Kind, configurationName(raw), err), "the webhooks in it")
+			failed(err, "the webhooks in it")
 		}
 		for i := range next {
 			next[i].file = source.StaticFile(kind.Kind, next[i].configuration.Name)
@@ -129,13 +130,6 @@ func readKind(ctx context.Context, source reader.Source, kind reader.Kind, faile
 	}
 	slices.SortStableFunc(configurations, func(a, b []entry) int { return webhookmatch.Compare(a[0].configuration.Name, b[0].configuration.Name) })
 	return slices.Concat(configurations...)
-}
-
-// configurationName returns the name of an object, even if the object is not valid for its kind.
-func configurationName(raw json.RawMessage) string {
-	var object struct{ Metadata struct{ Name string } }
-	_ = json.Unmarshal(raw, &object) // then it has none
-	return object.Metadata.Name
 }
 
 // discover reads the resources of the groups that rules name. An API server lists them to everyone; of the unlisted

@@ -10,6 +10,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/webhooks"
@@ -39,7 +40,7 @@ func readWebhooks(kind string, raw []byte) (all []entry, err error) {
 		Metadata metav1.ObjectMeta
 		Webhooks []webhooks.Hook
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
+	if err := reader.Decode(raw, &c); err != nil {
 		return nil, err
 	}
 	for i, hook := range c.Webhooks {

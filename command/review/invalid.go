@@ -1,10 +1,7 @@
 package review
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +29,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/reader"
 )
 
 // invalid returns why an API server refuses to create an object, whatever webhooks say, as far as that can be told
@@ -167,41 +165,5 @@ func checking[T any](check func(*T) field.ErrorList) func(raw []byte) (field.Err
 
 // decode decodes an object as the API server does. The error of a wrong type names the field, and no Go type.
 func decode(raw []byte, into any) error {
-	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s: must be %s, and is %s", wrong.Field, wanted(wrong.Type), found(wrong.Value))
-	}
-	return err
-}
-
-// wanted names what is decoded as a Go type.
-func wanted(is reflect.Type) string {
-	switch is.Kind() {
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "a mapping"
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "true or false"
-	}
-	return "a number"
-}
-
-// found names a kind of JSON value.
-func found(kind string) string {
-	switch {
-	case kind == "object":
-		return "a mapping"
-	case kind == "array":
-		return "a list"
-	case kind == "string":
-		return "text"
-	case kind == "bool":
-		return "true or false"
-	case strings.HasPrefix(kind, "number "): // the number follows
-		return "another number"
-	}
-	return "a number"
+	return reader.WrongType(kjson.UnmarshalCaseSensitivePreserveInts(raw, into))
 }
