@@ -62,7 +62,7 @@ func TestFlood(t *testing.T) {
 	if s.flooded.IsZero() || s.freshPatience() != settled {
 		t.Errorf("%d gave way, which is no flood", s.evicted)
 	}
-	s.flooded, s.patience = time.Now().Add(time.Hour), time.Hour
+	inFlood(s.Listener)
 	s.mu.Unlock()
 	for i := range 3 {
 		s.dial(t, i+6)
@@ -77,6 +77,9 @@ func TestFlood(t *testing.T) {
 		t.Error("the flood does not end")
 	}
 }
+
+// inFlood makes connections that have sent no request give way soon, and those kept after an answer never.
+func inFlood(l *Listener) { l.flooded, l.patience = time.Now().Add(time.Hour), time.Hour }
 
 // burst sends requests through the pools, and returns the error of one that was lost.
 func (s *served) burst(pools []*http.Client, round int) error {

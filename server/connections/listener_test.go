@@ -202,7 +202,7 @@ func TestAllBusy(t *testing.T) {
 // TestAnswersMakeRoom: at most half of the connections are kept after an answer, so that new ones find room, although none that is
 // kept is closed.
 func TestAnswersMakeRoom(t *testing.T) {
-	s := serve(t, 4, func(l *Listener) { l.patience = 2 * settled })
+	s := serve(t, 4, inFlood)
 	s.giving.Store(true)
 	first, second := s.dial(t, 1), s.dial(t, 2)
 	for _, c := range []*client{first, second} {

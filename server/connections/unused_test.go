@@ -86,7 +86,7 @@ func unusedServer(t *testing.T, keep time.Duration, secured bool, handler http.H
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	l := Bound(s.Listener.(*net.TCPListener), 4)
 	l.KeepUnused(keep)
-	l.patience = 2 * settled
+	inFlood(l)
 	s.Listener, s.Config.ConnState = l, l.State
 	s.Config.ReadHeaderTimeout, s.Config.ReadTimeout = headTime, readTime
 	if secured {
