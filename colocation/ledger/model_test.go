@@ -201,6 +201,9 @@ func (w *world) chaos(events int) {
 }
 
 func (w *world) event() func() {
+	if w.reroots && w.c.chance(0.1) {
+		return w.reroot
+	}
 	switch x := w.c.n(100); {
 	case x < 10 && w.roomy:
 		return w.burst

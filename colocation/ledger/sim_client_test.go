@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -420,32 +421,29 @@ func (w *world) touch() {
 	w.c.putQuota(name, nil)
 }
 
-// reroot gives a top quota a parent, or moves a leaf below another parent.
+// reroot moves a leaf below another parent, gives a top quota a parent, or makes one that had been a top a top again.
 func (w *world) reroot() {
 	if !w.reroots {
 		return
 	}
+	child, parent := w.anyLeaf(), w.names[w.c.n(len(w.names))]
 	if w.c.chance(0.5) {
-		leaf, parent := w.anyLeaf(), w.names[w.c.n(len(w.names))]
-		w.changeQuota(leaf, func(next *quota.Quota) bool {
-			w.c.mu.Lock()
-			defer w.c.mu.Unlock()
-			inner := next.Parent != api.RootQuota && w.c.quotas[parent].Quota.IsParent
-			next.Parent = parent
-			return inner
-		})
-		return
+		child, parent = w.tops[w.c.n(len(w.tops))], w.tops[0]
 	}
-	w.mu.Lock()
-	if len(w.tops) < 2 {
-		w.mu.Unlock()
-		return
-	}
-	child, parent := w.tops[len(w.tops)-1], w.tops[0]
-	w.tops = w.tops[:len(w.tops)-1]
-	w.mu.Unlock()
 	w.changeQuota(child, func(next *quota.Quota) bool {
-		next.Parent = parent
+		w.c.mu.Lock()
+		defer w.c.mu.Unlock()
+		switch top, is := next.Parent == api.RootQuota, slices.Contains(w.tops, child); {
+		case !is:
+			next.Parent = parent
+			return !top && w.c.quotas[parent].Quota.IsParent
+		case child == w.tops[0]:
+			return false
+		case top:
+			next.Parent = parent
+		default:
+			next.Parent = api.RootQuota
+		}
 		return true
 	})
 }
