@@ -83,6 +83,10 @@ func (a *accounts) Replace(all []Seen, version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.pods
+	if older(version, a.version) { // the store, from a backup: no newer pod than the list is known
+		a.version, a.last = "", ""
+		clear(a.touched)
+	}
 	a.clear()
 	a.pods, a.listed = make(map[string]*account, len(all)), true
 	for _, seen := range all {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -288,4 +289,19 @@ func TestAccountsSince(t *testing.T) {
 	expect(t, "version after an older bookmark", b.accounts.version, "11")
 	b.Pods().Reached("12")
 	expect(t, "version after a bookmark", b.accounts.version, "12")
+}
+
+// TestRestoredPods: after a list from a store that was restored from a backup, a replica knows the pods up to that list, and not up
+// to what it had observed before: it would take itself for up to date until the versions have come there again.
+func TestRestoredPods(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	b.Pods().Put(seenPod(makePod("q/a", "a", "cpu=1"), 900))
+	b.Pods().Replace(nil, "500")
+	_, err := b.plan(t, recordOf(t, "510"), ask(makePod("q/p", "u", "cpu=1")))
+	expect(t, "behind", errors.Is(err, errBehind), true)
+	last, _ := b.accounts.passed("500")
+	expect(t, "the newest pod", last, "")
+	b.Pods().Put(seenPod(makePod("q/b", "b", "cpu=9"), 510))
+	made, err := b.plan(t, recordOf(t, "510"), ask(makePod("q/p", "u", "cpu=1")))
+	expect(t, "not behind", b.judged(made.verdicts[0].PodVerdict, err), "full q cpu: 1+9+0 of 9")
 }
