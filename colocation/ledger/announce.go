@@ -265,6 +265,12 @@ func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Qu
 	all := map[string]bool{}
 	switch {
 	case c.Old == nil:
+		for _, child := range after.Children(id.Name) { // it had named the quota as its parent, which did not exist
+			if from, to := before.Path(child), after.Path(child); len(to) > len(from) {
+				all[child] = true
+				joins(all, from, to)
+			}
+		}
 	case c.New == nil:
 		all[id.Name] = true
 	default:

@@ -264,7 +264,7 @@ func TestConcerns(t *testing.T) {
 		return q
 	}
 	stored := []*quota.Quota{makeQuota("top", "", "cpu=9"), makeQuota("mid", "top", "cpu=9"), makeQuota("q", "mid", "cpu=4"), makeQuota("o", "top", "cpu=4"),
-		makeQuota("other", "", "cpu=9"), makeQuota("s", "other", "cpu=9")}
+		makeQuota("other", "", "cpu=9"), makeQuota("s", "other", "cpu=9"), makeQuota("orphan", "lost", "cpu=9")}
 	tree := quota.NewTree(stored)
 	q := stored[2]
 	for _, c := range []struct {
@@ -289,6 +289,7 @@ func TestConcerns(t *testing.T) {
 		{"new", nil, claims(makeQuota("n", "top", "cpu=4")), ": "},
 		{"new, with a namespace of another", nil, own(claims(makeQuota("n", "top", "cpu=4"), "n")), "top: n top"},
 		{"new, named like a namespace that another lists", nil, own(claims(makeQuota("m", "other", "cpu=4"))), "other: m other"},
+		{"new, and the parent of some already", nil, claims(makeQuota("lost", "top", "cpu=4")), "orphan top: lost orphan top"},
 		{"deleted", q, nil, "top: q"},
 		{"a namespace to none", q, claims(makeQuota("q", "mid", "cpu=4")), "top: q"},
 	} {
