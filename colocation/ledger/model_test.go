@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func TestModel(t *testing.T) {
 	t.Cleanup(func() {
 		t.Logf("%+v", total)
 		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Early == 0 || total.Withdrawn == 0 ||
-			total.Spent < total.Schedules || total.Partitions == 0 || total.Freezes < total.Schedules/4 || total.Mixed < total.Schedules/20) {
+			total.Recreated < total.Schedules/20 || total.Spent < total.Schedules || total.Partitions == 0 || total.Freezes < total.Schedules/4 || total.Mixed < total.Schedules/20) {
 			t.Error("the schedules show too little")
 		}
 	})
@@ -71,7 +72,7 @@ func (s *simStats) add(o simStats) {
 	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
 	s.Enacted, s.Infeasible, s.Early, s.Withdrawn = s.Enacted+o.Enacted, s.Infeasible+o.Infeasible, s.Early+o.Early, s.Withdrawn+o.Withdrawn
 	s.Announced, s.Spent, s.Partitions = s.Announced+o.Announced, s.Spent+o.Spent, s.Partitions+o.Partitions
-	s.Freezes, s.Mixed, s.Dropped = s.Freezes+o.Freezes, s.Mixed+o.Mixed, s.Dropped+o.Dropped
+	s.Freezes, s.Mixed, s.Dropped, s.Recreated = s.Freezes+o.Freezes, s.Mixed+o.Mixed, s.Dropped+o.Dropped, s.Recreated+o.Recreated
 }
 
 // world is a cluster with replicas and clients.
@@ -94,6 +95,8 @@ type world struct {
 	uids          int
 	names, leaves []string
 	tops          []string
+	labels        []string // the leaves that pods belong to by their label alone; they are deleted and created again
+	relabels      bool     // there are such leaves
 }
 
 func runSchedule(t *testing.T, seed uint64) (stats simStats) {
@@ -119,7 +122,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.refusals, w.reroots, w.sweeps = []float64{0, 0.1, 0.4}[c.n(3)], c.chance(0.2), c.chance(0.5)
 	w.grants = []float64{0, 0.6, 1, 1}[c.n(4)]
 	w.roomy = w.grants > 0 && c.chance(0.7)
-	w.halts = c.chance(0.5)
+	w.halts, w.relabels = c.chance(0.5), c.chance(0.2)
 	if w.grants > 0 && c.chance(0.2) {
 		w.before = 0.4
 		c.count(func(s *simStats) { s.Mixed++ })
@@ -165,7 +168,9 @@ func (w *world) growQuotas(name, parent string, depth int) {
 	}
 	if depth == 0 {
 		w.leaves = append(w.leaves, name)
-		if c.chance(0.3) {
+		if w.relabels && c.chance(0.6) {
+			w.labels = append(w.labels, name)
+		} else if c.chance(0.3) {
 			q.Namespace = name // found by the namespace's name
 		} else {
 			q.Namespaces = []string{name}
@@ -203,6 +208,9 @@ func (w *world) chaos(events int) {
 func (w *world) event() func() {
 	if w.reroots && w.c.chance(0.1) {
 		return w.reroot
+	}
+	if len(w.labels) > 0 && w.c.chance(0.1) {
+		return w.recreate
 	}
 	switch x := w.c.n(100); {
 	case x < 10 && w.roomy:
@@ -257,6 +265,8 @@ func (w *world) newPod() *quota.Pod {
 	}
 	if w.c.chance(0.2) {
 		p.Label, p.Labelled = w.anyLeaf(), true
+	} else if slices.Contains(w.labels, p.Namespace) {
+		p.Label, p.Labelled = p.Namespace, true
 	}
 	if w.c.chance(0.3) {
 		p.Special = &quota.Special{Devices: corev1.ResourceList{"whole-gpus": *resource.NewQuantity(int64(1+w.c.n(2)), resource.DecimalSI)}}

@@ -355,8 +355,11 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 	for range 3 {
 		w.c.mu.Lock()
 		one := w.c.quotas[name]
-		old, version := one.Quota, one.Version
+		old, version, gone := one.Quota, one.Version, one.gone
 		w.c.mu.Unlock()
+		if gone {
+			return
+		}
 		next := *old
 		if !how(&next) {
 			return
@@ -383,12 +386,22 @@ func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, 
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	r := w.anyReplica()
-	err := r.ledger.Announce(ctx, change)
+	tree, err := r.known(ctx, "")
+	if err == nil && change.New == nil && r.needs(tree, change.Old) {
+		err = errNeeded
+	}
+	if err == nil {
+		err = r.ledger.Announce(ctx, change)
+	}
 	decided = time.Now()
 	if r.step(); err == nil {
 		err = ctx.Err() // the API server has given up
 	}
-	w.c.say("%s announces %s of %s below %s: %v", r.name, change.New.Name, inShort(change.New.Max), change.New.Parent, err)
+	if change.New == nil {
+		w.c.say("%s announces that %s is deleted: %v", r.name, change.Old.Name, err)
+	} else {
+		w.c.say("%s announces %s (%s) of %s below %s: %v", r.name, change.New.Name, change.New.UID, inShort(change.New.Max), change.New.Parent, err)
+	}
 	if err == nil {
 		w.c.count(func(s *simStats) { s.Announced++ })
 	}
@@ -400,7 +413,7 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	one := w.c.quotas[name]
-	if w.c.isDown() || one.Version != version {
+	if parent := w.c.quotas[next.Parent]; w.c.isDown() || one.Version != version || parent != nil && parent.gone {
 		return false
 	}
 	if one.Quota.Parent != next.Parent {
@@ -412,6 +425,63 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 	last := &one.specs[len(one.specs)-1]
 	last.late, last.unwaited = late, unwaited
 	return true
+}
+
+// errNeeded means that a quota may not be deleted.
+var errNeeded = errors.New("it has children or pods")
+
+// needs reports whether a replica knows children or pods of a quota.
+func (r *replica) needs(tree *quota.Tree, q *quota.Quota) (needed bool) {
+	r.ledger.accounts.with(tree, func(a *accounts) { needed = len(a.keysOf[q.Name]) > 0 || len(tree.Children(q.Name)) > 0 })
+	return needed
+}
+
+// recreate deletes a quota that has no pods, and creates it again with another limit.
+func (w *world) recreate() {
+	name := w.labels[w.c.n(len(w.labels))]
+	w.c.mu.Lock()
+	one := w.c.quotas[name]
+	old, version, gone := one.Quota, one.Version, one.gone
+	w.c.mu.Unlock()
+	if !gone {
+		answered, unwaited, err := w.announce(QuotaChange{Old: old, From: version})
+		if err != nil {
+			return
+		}
+		time.Sleep(w.c.upTo(500 * time.Millisecond))
+		w.c.mu.Lock()
+		if w.c.isDown() || one.Version != version || one.gone || len(w.c.tree.Children(name)) > 0 {
+			w.c.mu.Unlock()
+			return
+		}
+		w.c.note("delete quota %s", name)
+		w.c.reroots = append(w.c.reroots, reroot{time.Now(), time.Since(answered) > maxChange/2, unwaited})
+		w.c.removeQuota(one)
+		w.c.mu.Unlock()
+		time.Sleep(w.c.upTo(4 * time.Second))
+	}
+	next := *old
+	next.UID, next.Created, next.Max = types.UID(fmt.Sprintf("q%d", w.next())), time.Now(), old.Max.DeepCopy()
+	if next.Max != nil {
+		next.Max[corev1.ResourceCPU] = *resource.NewQuantity(int64(w.c.n(12)+1), resource.DecimalSI)
+	}
+	answered, unwaited, err := w.announce(QuotaChange{New: &next})
+	if err != nil {
+		return
+	}
+	time.Sleep(w.c.upTo(500 * time.Millisecond))
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if parent := w.c.quotas[next.Parent]; w.c.isDown() || !one.gone || parent != nil && parent.gone {
+		return
+	}
+	late := time.Since(answered) > maxChange/2
+	w.c.note("quota %s (%s): %s below %s, created again, late: %v", name, next.UID, inShort(next.Max), next.Parent, late)
+	w.c.stats.Recreated++
+	w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
+	w.c.putQuota(name, &next)
+	last := &one.specs[len(one.specs)-1]
+	last.late, last.unwaited = late, unwaited
 }
 
 func (w *world) touch() {

@@ -66,6 +66,7 @@ type simStats struct {
 	Schedules, Granted, Refused, NotReady, Stored, Updated, Conflicts, Writes, Lost, Late, Kills, Outages, Relists, Reroots, Announced, Partitions, Freezes int
 	Spent                                                                                                                                                   int // pods that were admitted against a grant, by the replicas that lived to the end
 	Enacted, Infeasible, Early, Withdrawn                                                                                                                   int
+	Recreated                                                                                                                                               int // quotas that were deleted and created again
 	Mixed, Dropped                                                                                                                                          int // schedules with replicas of the version before grants, and those in which one has dropped a grant
 }
 
@@ -85,6 +86,7 @@ type decision struct{ began, view time.Time }
 type storedQuota struct {
 	Object
 	specs []spec
+	gone  bool // it is deleted
 }
 
 type spec struct {
@@ -216,13 +218,26 @@ func (c *cluster) putQuota(name string, q *quota.Quota) {
 		one = &storedQuota{}
 		c.quotas[name] = one
 	}
+	if one.gone && q == nil {
+		return
+	}
 	c.rv++
 	if q != nil {
-		one.Quota = q
+		one.Quota, one.gone = q, false
 		one.specs = append(one.specs, spec{at: time.Now(), quota: q})
 		c.growTree()
 	}
 	c.logQuota(one)
+}
+
+// removeQuota deletes a quota, and with it its record.
+func (c *cluster) removeQuota(one *storedQuota) {
+	c.rv++
+	one.gone, one.Record = true, ""
+	one.specs = append(one.specs, spec{at: time.Now()})
+	c.growTree()
+	one.Version = strconv.Itoa(c.rv)
+	c.commit(quotaKind, Seen{Key: keyOf(one.Quota).String(), Object: one.Quota}, true)
 }
 
 // logQuota logs a quota object in its current state.
@@ -234,7 +249,9 @@ func (c *cluster) logQuota(one *storedQuota) {
 func (c *cluster) growTree() {
 	var all []*quota.Quota
 	for _, one := range c.quotas {
-		all = append(all, one.Quota)
+		if !one.gone {
+			all = append(all, one.Quota)
+		}
 	}
 	c.tree = quota.NewTree(all)
 }
@@ -324,6 +341,9 @@ func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (
 				continue
 			}
 		}
+		if s.quota == nil {
+			return most, false
+		}
 		limit, _, ok := s.quota.Limit(name)
 		if !ok {
 			return most, false
@@ -337,6 +357,9 @@ func (o *storedQuota) highest(name corev1.ResourceName, began, view time.Time) (
 
 // room returns what still fits into the quotas on the path of a new pod.
 func (c *cluster) fits(pod *quota.Pod) bool {
+	if c.tree.Bind(pod.BindingKey(), false).Unknown() {
+		return false
+	}
 	for _, q := range c.pathOf(pod) {
 		used := c.used(q.Name)
 		for name, want := range counting.Asked(pod) {

@@ -266,6 +266,7 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 	if kind == podKind {
 		r.ledger.Pods().Replace(all, strconv.Itoa(rv))
 	} else {
+		r.forget()
 		r.keep(all...)
 		r.ledger.Quotas().Replace(all, strconv.Itoa(rv))
 	}
@@ -278,8 +279,12 @@ func (r *replica) tell(kind int, one event) {
 	one.seen.Record = r.old.reads(one.seen.Record)
 	to := r.ledger.Pods()
 	if kind == quotaKind {
-		to = r.ledger.Quotas()
-		r.keep(one.seen)
+		if to = r.ledger.Quotas(); one.removed {
+			r.forget(one.seen.Object.(*quota.Quota).Name)
+		}
+		if !one.removed {
+			r.keep(one.seen)
+		}
 	}
 	if one.removed {
 		to.Remove(one.seen)
@@ -293,6 +298,19 @@ func (r *replica) reached(kind, rv int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rv[kind] = rv
+}
+
+// forget drops quotas, or all if none is named; the tree stays in the latter case.
+func (r *replica) forget(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		delete(r.quotas, name)
+		r.tree = quota.NewTree(slices.Collect(maps.Values(r.quotas)))
+	}
+	if len(names) == 0 {
+		r.quotas = map[string]*quota.Quota{}
+	}
 }
 
 // keep stores quotas. The tree stays if only records changed.
@@ -384,8 +402,12 @@ func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, 
 	}
 	s.r.c.mu.Lock()
 	one := s.r.c.quotas[key.Name]
-	if s.r.c.isDown() || one == nil {
+	if s.r.c.isDown() || one == nil || one.gone {
+		gone := !s.r.c.isDown() && one != nil
 		s.r.c.mu.Unlock()
+		if gone {
+			return Object{}, ErrGone
+		}
 		return Object{}, errNetwork
 	}
 	found := one.Object
@@ -462,6 +484,9 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	one := c.quotas[key.Name]
 	if c.isDown() {
 		return Object{}, errNetwork
+	}
+	if one.gone {
+		return Object{}, ErrGone
 	}
 	if one.Version != version {
 		c.stats.Conflicts++
