@@ -86,6 +86,9 @@ func (o *objects) Replace(all []Seen, version string) {
 	if older(version, o.floor) {
 		o.floor = ""
 	}
+	if restored {
+		o.version = ""
+	}
 	o.known, o.records, o.misplaced = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, newMisplaced()
 	for _, seen := range all {
 		if object, ok := objectOf(seen); ok {
@@ -95,6 +98,12 @@ func (o *objects) Replace(all []Seen, version string) {
 			if b, known := before[key]; known && !restored { // it may be newer than the list, from a read or a write
 				o.put(b)
 			}
+		}
+	}
+	for key := range seenBefore {
+		if _, exists := o.shown[key]; !exists { // it was deleted at some version up to that of the list
+			o.treeChanged(version)
+			break
 		}
 	}
 	o.upTo(version)

@@ -60,3 +60,17 @@ func TestStaleList(t *testing.T) {
 		expect(t, "a list at "+c.list, now.Version, c.want)
 	}
 }
+
+// TestListedTree: a list that lacks a quota is a change of the tree, and after a restore from a backup the quotas are known up to
+// the list only.
+func TestListedTree(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	q, _ := b.tree.Get("q")
+	b.Quotas().Replace([]Seen{{Version: "3", Object: q}}, "4")
+	b.Quotas().Replace([]Seen{{Version: "3", Object: q}}, "6")
+	expect(t, "the same", b.objects.treeVersion("9"), "3")
+	b.Quotas().Replace(nil, "8")
+	expect(t, "one less", b.objects.treeVersion("9"), "8")
+	b.Quotas().Replace([]Seen{{Version: "3", Object: q}}, "5")
+	expect(t, "restored", b.objects.reached(), "5")
+}
