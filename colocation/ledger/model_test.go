@@ -187,7 +187,8 @@ func (w *world) growQuotas(name, parent string, depth int) {
 // start makes a replica. The caller holds mu, or is alone.
 func (w *world) start() *replica {
 	w.started++
-	return newReplica(w.c, fmt.Sprintf("r%d", w.started), w.lags[w.c.n(len(w.lags))], w.faults,
+	lag := [2]time.Duration{w.lags[w.c.n(len(w.lags))], w.lags[w.c.n(len(w.lags))]}
+	return newReplica(w.c, fmt.Sprintf("r%d", w.started), lag, w.faults,
 		kind{old: w.c.chance(w.before), grants: w.c.chance(w.grants), halts: w.halts, sweeps: w.sweeps})
 }
 

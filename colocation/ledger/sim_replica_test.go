@@ -21,8 +21,8 @@ type replica struct {
 	c      *cluster
 	name   string
 	ledger *Ledger
-	lag    time.Duration // of its watches
-	faults float64       // of its calls
+	lag    [2]time.Duration // of its watches
+	faults float64          // of its calls
 	ctx    context.Context
 	kill   context.CancelFunc
 	old    beforeGrants // of the version before grants
@@ -43,7 +43,7 @@ type kind struct {
 	sweeps      bool
 }
 
-func newReplica(c *cluster, name string, lag time.Duration, faults float64, k kind) *replica {
+func newReplica(c *cluster, name string, lag [2]time.Duration, faults float64, k kind) *replica {
 	r := &replica{c: c, name: name, lag: lag, faults: faults, old: beforeGrants(k.old), halts: k.halts, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
@@ -109,7 +109,7 @@ func (r *replica) watch(kind int) {
 			}
 			continue
 		}
-		if len(next) > 0 && !r.sleep(time.Until(next[0].at.Add(r.c.upTo(r.lag)))) {
+		if len(next) > 0 && !r.sleep(time.Until(next[0].at.Add(r.c.upTo(r.lag[kind])))) {
 			return
 		}
 		if outages != broken && r.c.chance(0.7) || r.c.chance(0.01) {
@@ -235,7 +235,7 @@ func (r *replica) list(kind, least int) (rv, broken int) {
 	r.c.stats.Relists++
 	if stale {
 		for _, one := range r.c.logs[kind] {
-			if one.rv > least && time.Since(one.at) < r.lag {
+			if one.rv > least && time.Since(one.at) < r.lag[kind] {
 				rv = one.rv
 				break
 			}
