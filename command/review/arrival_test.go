@@ -218,6 +218,18 @@ func TestPodsOfUnnamedWorkload(t *testing.T) {
 	}
 }
 
+// TestVersionOfWorkload: a workload in a version that no API server serves is an error, also where only its pods are reviewed.
+func TestVersionOfWorkload(t *testing.T) {
+	for version, want := range map[string]string{"apps/v1": "", "apps/v1beta1": "apiVersion apps/v1beta1: Deployment has no such version; did you mean apps/v1?", "apps/v2": "apps/v2"} {
+		manifest := "apiVersion: " + version + "\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: c, image: i}]}}}"
+		none := func(*unstructured.Unstructured) bool { return false }
+		pod := WithPods(Read("test", strings.NewReader(manifest)), nil, Options{Operation: admissionv1.Create}, none)[0]
+		if _, err := AsReview(pod, Options{Operation: admissionv1.Create}, NewCatalogue(nil)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", version, err, want)
+		}
+	}
+}
+
 // TestFieldInFile: a field is found where the file has it, or what it follows from.
 func TestFieldInFile(t *testing.T) {
 	named, unnamed := Document{JSON: []byte(`{"metadata":{"name":"p"}}`)}, Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`)}

@@ -62,7 +62,7 @@ func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
 	if object.GroupVersionKind().Group == "kustomize.config.k8s.io" {
 		return nil, errors.New("a kustomization, which no API server knows; review what is made of it: kubectl kustomize DIR | usher review -")
 	}
-	if err := kinds.Check(object.GroupVersionKind()); err != nil {
+	if err := errors.Join(kinds.Check(object.GroupVersionKind()), d.checkWorkload(kinds)); err != nil {
 		return nil, err
 	}
 	if d.Of != "" {
@@ -76,6 +76,15 @@ func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request:  request(object, raw, o),
 	}, "", "  ")
+}
+
+// checkWorkload returns an error for a pod of a workload that no API server can have, see Catalogue.Check.
+func (d Document) checkWorkload(kinds Catalogue) error {
+	workload := &unstructured.Unstructured{}
+	if d.Workload == nil || json.Unmarshal(d.Workload, &workload.Object) != nil {
+		return nil
+	}
+	return kinds.Check(workload.GroupVersionKind())
 }
 
 // inNamespace returns the object with the namespace that the API server fills in before admission. object gets it, too.
