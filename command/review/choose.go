@@ -149,6 +149,8 @@ func (c Chooser) howToReach(r admit.Route, m admit.Match, req *admit.Request) st
 	hint := "no route is called for this; try " + c.setting("operation", string(m.Operations[0]))
 	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
 		hint += " " + c.setting("subresource", sub)
+	} else if req.SubResource != "" {
+		hint += " without " + c.setting("subresource", "")
 	}
 	if r.Heartbeat() {
 		return hint + " " + c.setting("as", "system:node:"+req.ObjectName())
