@@ -3,6 +3,7 @@ package examine
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,18 +45,28 @@ func TestRefusedByAPolicy(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	file := filepath.Join(t.TempDir(), "map.yaml")
 	apply(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: judged, namespace: foreign, labels: {team: shop}}}"), 0o600))
-	for _, c := range []struct{ name, expression, says string }{
-		{"constant", "false", "refused  CREATE ConfigMap foreign/judged"}, {"label", "object.metadata.labels.team == 'bank'", "is false"},
-		{"namespace", "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != 'foreign'", "is false"},
-		{"missing", "object.metadata.annotations['a'] == 'b'", "has no result"}, {"variable", "variables.team == 'bank'", "is false"},
-		{"fine", "variables.team == 'shop'", "passed  CREATE ConfigMap foreign/judged"},
+	type more = kubetest.Object
+	for _, c := range []struct {
+		name, expression, says string
+		more                   more // of the policy
+		action                 string
+	}{
+		{"constant", "false", "refused  CREATE ConfigMap foreign/judged", nil, "Deny"}, {"label", "object.metadata.labels.team == 'bank'", "is false", nil, "Deny"},
+		{"namespace", "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != 'foreign'", "is false", nil, "Deny"},
+		{"missing", "object.metadata.annotations['a'] == 'b'", "has no result", nil, "Deny"}, {"variable", "variables.team == 'bank'", "is false", nil, "Deny"},
+		{"condition", "true", "the match condition a, namespaceObject.metadata.name == 'foreign', has no result",
+			more{"matchConditions": []more{{"name": "a", "expression": "namespaceObject.metadata.name == 'foreign'"}}}, "Deny"},
+		{"annotation", "true", "auditAnnotations[0], 'of ' + object.metadata.annotations['a'], has no result",
+			more{"auditAnnotations": []more{{"key": "a", "valueExpression": "'of ' + object.metadata.annotations['a']"}}}, "Warn"},
+		{"fine", "variables.team == 'shop'", "passed  CREATE ConfigMap foreign/judged", nil, "Deny"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": c.name}, "spec": kubetest.Object{
 				"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "configmaps", "CREATE", "Namespaced")},
 				"variables":        []kubetest.Object{{"name": "team", "expression": "object.metadata.labels.team"}}, "validations": []kubetest.Object{{"expression": c.expression}}}}
+			maps.Copy(policy["spec"].(kubetest.Object), c.more)
 			binding := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": kubetest.Object{"name": c.name},
-				"spec": kubetest.Object{"policyName": c.name, "validationActions": []string{"Deny"},
+				"spec": kubetest.Object{"policyName": c.name, "validationActions": []string{c.action},
 					"matchResources": kubetest.Object{"namespaceSelector": kubetest.Object{"matchLabels": kubetest.Object{"kubernetes.io/metadata.name": "foreign"}}}}}
 			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicies/"+c.name)
 			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/"+c.name)

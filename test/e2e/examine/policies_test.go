@@ -67,6 +67,7 @@ func TestConditionsOfPolicies(t *testing.T) {
 	for _, c := range []struct{ name, condition, want, says string }{
 		{"never", "request.operation == 'DELETE'", "match-condition-never", "the policy is never asked"},
 		{"failing", "object.spec.nope == 'x'", "match-condition-fails", "refused"},
+		{"nowhere", "namespaceObject.metadata.name == 'foreign'", "match-condition-fails", "namespaceObject is null"},
 	} {
 		policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": c.name}, "spec": kubetest.Object{
 			"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "pods", "CREATE", "Namespaced")},
