@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -30,43 +31,20 @@ func (c Calls) Answer(ctx context.Context, e *Examiner, d review.Document, o rev
 // askPolicies adds to a report what admission policies say of the request, and which answers of webhooks and policies are not judged. It reports
 // whether a policy refuses the request.
 func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) (refuses bool) {
-	var answering []string
-	reviewed := func(h webhookmatch.Hook) bool {
-		return isUshers(h.Configuration, h.Name) && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(h.Name) })
-	}
 	changed, stored := "", request
 	if request.Unstored {
 		stored, changed = asStored(request)
 	}
-	for i, w := range report.Webhooks {
-		if i < len(e.hooks) && reviewed(e.hooks[i]) {
-			continue
-		}
-		if i < len(e.hooks) && e.hooks[i].Mutating && (w.Called || w.Filter == webhookmatch.Unknown) {
-			changed = "the webhook " + w.Name + " may change it before"
-		}
-		if w.Called {
-			answering = append(answering, w.Name)
-		}
-	}
-	if len(answering) > 0 {
-		report.Unjudged = append(report.Unjudged, "the answers of "+review.List(slices.Compact(answering))+": no review is sent")
-	}
+	changed = cmp.Or(e.unanswered(report), changed)
 	report.Unjudged = append(report.Unjudged, c.unread...)
 	for _, all := range slices.Backward(c.policies) { // those that change objects first
 		for _, p := range all.policies {
-			if p.malformed {
-				continue // which is said
-			}
-			is := all.matching(ctx, e, request, p, all.denies)
-			denies := is.Called
-			if len(p.Spec.AuditAnnotations) > 0 && is.Filter != webhookmatch.Unknown && !denies {
-				is = all.matching(ctx, e, request, p, func(admissionPolicy) bool { return true })
-			}
+			is, denies := all.asked(ctx, e, request, p)
 			switch {
+			case p.malformed && all.kind == validatingPolicy: // which is said
 			case is.Filter == webhookmatch.Unknown:
 				report.Unjudged = append(report.Unjudged, "whether the "+all.kind+" "+p.Metadata.Name+" is asked: "+is.Why)
-			case !is.Called:
+			case !is.Called && !p.malformed:
 			case all.kind != validatingPolicy:
 				changed = "the " + all.kind + " " + p.Metadata.Name + " may change it before"
 				report.Unjudged = append(report.Unjudged, "what the "+all.kind+" "+p.Metadata.Name+" changes")
@@ -76,6 +54,38 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 		}
 	}
 	return refuses
+}
+
+// unanswered adds to a report which webhooks are called whose answers are not judged, and returns which of them may change the object, if any. Those
+// of usher whose steps have run are the calls of the report.
+func (e *Examiner) unanswered(report *review.Report) (changed string) {
+	var answering []string
+	for i, w := range report.Webhooks {
+		known := i < len(e.hooks) // others are missing
+		if known && isUshers(e.hooks[i].Configuration, w.Name) && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(w.Name) }) {
+			continue
+		}
+		if known && e.hooks[i].Mutating && (w.Called || w.Filter == webhookmatch.Unknown) {
+			changed = "the webhook " + w.Name + " may change it before"
+		}
+		if w.Called {
+			answering = append(answering, w.Name)
+		}
+	}
+	if len(answering) > 0 {
+		report.Unjudged = append(report.Unjudged, "the answers of "+review.List(slices.Compact(answering))+": no review is sent")
+	}
+	return changed
+}
+
+// asked returns whether a policy is asked of a request, and whether a binding then denies what it refuses. A policy with audit annotations
+// may also refuse what no binding denies.
+func (all admissionPolicies) asked(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (is webhookmatch.Verdict, denies bool) {
+	is = all.matching(ctx, e, request, p, all.denies)
+	if denies = is.Called; denies || is.Filter == webhookmatch.Unknown || len(p.Spec.AuditAnnotations) == 0 {
+		return is, denies
+	}
+	return all.matching(ctx, e, request, p, func(admissionPolicy) bool { return true }), false
 }
 
 // asStored returns a request for a manifest with the defaults that the API server fills in, and why they are not known.
