@@ -62,7 +62,7 @@ func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) 
 	}
 	p.Of = of.GetKind() + " " + of.GetName()
 	if of.GetName() == "" {
-		p.Of = of.GetKind() + " " + of.GetGenerateName()
+		p.Of = of.GetKind() + " " + of.GetGenerateName() + "*"
 	}
 	switch gvk := object.GroupVersionKind(); {
 	case gvk.Group == "" && gvk.Kind == "Pod":
@@ -164,6 +164,9 @@ func number(value any, field string) (int64, string) {
 	}
 	if n, is := value.(float64); is && n >= 0 && n == float64(int64(n)) {
 		return int64(n), ""
+	}
+	if text, is := value.(string); is {
+		return 0, fmt.Sprintf("%s is the text %q, not a number of pods", field, text)
 	}
 	return 0, fmt.Sprintf("%s is %v, not a number of pods", field, value)
 }
