@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// table is a Markdown table of ways. All amounts are of the time after the beginning of a measure; what each pod costs includes
-// its deletion where pods are replaced.
+// table is a Markdown table of ways. Rates and times are of what follows the beginning of a measure, all else is of the whole; what each
+// pod costs includes its deletion where pods are replaced.
 type table []string
 
 var columns = []string{"way", "clients", "rate beside none", "its beginning", "pods/s", "writes a pod: record · status", "conflicts a pod", "refusals a pod",
-	"API server's CPU beside none", "CPU a pod, ms: API server · usher · etcd", "longest, s: creation · lost to refusals · review", "timed out"}
+	"API server beside none: CPU · bytes", "CPU a pod, ms: API server · usher · etcd", "longest, s: creation · lost to refusals · review", "timed out"}
 
 // String returns the whole table.
 func (t table) String() string {
@@ -37,7 +37,8 @@ func (t *table) add(w, none *way, size crowdSize) string {
 		fmt.Sprintf("%.0f (%.0f–%.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("%.3f · %.3f", float64(all.counts[written])/pods, float64(all.counts["status_"+written])/pods),
 		fmt.Sprintf("%.3f", float64(all.counts[conflict])/pods),
-		fmt.Sprintf("%.3f", float64(all.refusals)/pods), fmt.Sprintf("%.2f", beside(w, none, cpuOfAPIServer)),
+		fmt.Sprintf("%.3f", float64(all.refusals)/pods),
+		fmt.Sprintf("%.2f · %.2f", beside(w, none, cpuOfAPIServer), beside(w, none, bytesOfAPIServer)),
 		fmt.Sprintf("%.2f · %.2f · %.2f", all.cpu[apiServer]/1000/pods, all.cpu["usher"]/1000/pods, all.cpu["etcd"]/1000/pods),
 		w.longest(), fmt.Sprint(w.timedOut())}, " | ") + " |"
 	*t = append(*t, row)
@@ -82,6 +83,9 @@ func (w *way) sum() (all sample) {
 
 // cpuOfAPIServer returns what the API server used for each pod.
 func cpuOfAPIServer(r result) float64 { return r.used.cpu[apiServer] / float64(r.used.pods) }
+
+// bytesOfAPIServer returns what the API server allocated for each pod.
+func bytesOfAPIServer(r result) float64 { return r.used.allocated / float64(r.used.pods) }
 
 // beside returns the median, over the rounds, of a value of one way divided by that of another one in the same round.
 func beside(w, other *way, value func(result) float64) float64 {

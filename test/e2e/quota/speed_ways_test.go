@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// warmUp is the beginning of a measure, which is reported by itself: the replicas have just been started, and nobody has written
+// warmUp is the beginning of a measure, whose rate is reported by itself: the replicas have just been started, and nobody has written
 // to the record yet or holds a grant.
 const warmUp = 2 * time.Second
 
@@ -35,16 +37,16 @@ type way struct {
 type result struct {
 	early, rate float64 // pods per second: at the beginning, and after it
 	timedOut    int64   // requests for which a webhook did not answer in time
-	used        sample  // after the beginning
+	used        sample  // until the last request has ended
 
 	creation, lost, review time.Duration // the longest: see clients, and frontDoor.slowest
 }
 
 // sample holds what has been counted and used at some time, or between two of them.
 type sample struct {
-	at             time.Time
 	pods, refusals int64
 	cpu            map[string]float64 // in µs, by program
+	allocated      float64            // bytes, by the API server
 	counts         map[string]int
 }
 
@@ -107,33 +109,39 @@ func forget(ctx context.Context, t *testing.T, top home) {
 	stored(t, err)
 }
 
-// observe lets clients work for some time.
+// observe lets clients work for some time. What they used is read after the last request, and before the first unless the quota has to be
+// full: in between, as many pods as there are clients have cost something, but are not stored yet.
 func (w *way) observe(ctx context.Context, t *testing.T, c *clients, period time.Duration) (r result) {
 	t.Helper()
+	before := w.sample(ctx, t, c)
 	began := time.Now()
 	done := c.begin(ctx)
-	c.awaitFull(ctx)
+	if c.keep > 0 {
+		c.awaitFull(ctx)
+		before = w.sample(ctx, t, c) // from here on pods are replaced
+	}
 	pause(ctx, warmUp)
 	front.slowest.reset()
-	from := w.sample(ctx, t, c)
+	from, early := time.Now(), c.stored.Load()
 	c.counting.Store(true)
 	pause(ctx, period)
-	to := w.sample(ctx, t, c)
+	to, late := time.Now(), c.stored.Load()
 	c.over.Store(true)
 	<-done
-	r.early = float64(from.pods) / from.at.Sub(began).Seconds()
-	r.rate = float64(to.pods-from.pods) / to.at.Sub(from.at).Seconds()
-	r.used.plus(to, 1)
-	r.used.plus(from, -1)
+	r.early = float64(early) / from.Sub(began).Seconds()
+	r.rate = float64(late-early) / to.Sub(from).Seconds()
+	r.used.plus(w.sample(ctx, t, c), 1)
+	r.used.plus(before, -1)
 	r.timedOut = c.timedOut.Load()
 	r.creation, r.lost, r.review = c.creation.get(), c.lost.get(), front.slowest.get()
 	return r
 }
 
-// sample reads what was counted and used so far. What takes longest is read last.
+// sample reads what was counted and used so far. The API server's CPU time depends on other load, and on how many garbage collections
+// fall into a measure; the bytes that it allocates do not.
 func (w *way) sample(ctx context.Context, t *testing.T, c *clients) sample {
 	t.Helper()
-	s := sample{at: time.Now(), pods: c.stored.Load(), refusals: c.refusals.Load(), cpu: map[string]float64{}, counts: map[string]int{}}
+	s := sample{pods: c.stored.Load(), refusals: c.refusals.Load(), cpu: map[string]float64{}, counts: map[string]int{}}
 	use := func(name string, p *kubetest.Process) {
 		used, err := kubetest.CPUTime(p.Pid())
 		stored(t, err)
@@ -144,6 +152,7 @@ func (w *way) sample(ctx context.Context, t *testing.T, c *clients) sample {
 	for _, r := range w.through.Replicas {
 		use("usher", r.Process())
 	}
+	s.allocated = allocated(ctx, t)
 	if w.counts != nil {
 		s.counts = w.counts(ctx, t)
 		return s
@@ -163,6 +172,18 @@ func (w *way) sample(ctx context.Context, t *testing.T, c *clients) sample {
 	return s
 }
 
+// allocated returns the number of bytes that the API server has allocated so far.
+func allocated(ctx context.Context, t *testing.T) (bytes float64) {
+	t.Helper()
+	profile, err := cluster.Admin().Text(ctx, "/debug/pprof/heap?debug=1")
+	stored(t, err)
+	_, after, _ := strings.Cut(profile, "# TotalAlloc = ")
+	number, _, _ := strings.Cut(after, "\n")
+	bytes, err = strconv.ParseFloat(number, 64)
+	stored(t, err)
+	return bytes
+}
+
 // noLedger counts nothing: usher has no ledger.
 func noLedger(context.Context, *testing.T) map[string]int { return nil }
 
@@ -179,6 +200,7 @@ func (s *sample) plus(other sample, sign int) {
 	}
 	s.pods += int64(sign) * other.pods
 	s.refusals += int64(sign) * other.refusals
+	s.allocated += float64(sign) * other.allocated
 	for name, used := range other.cpu {
 		s.cpu[name] += float64(sign) * used
 	}
