@@ -422,3 +422,26 @@ func TestAnnounceMany(t *testing.T) {
 		}
 	})
 }
+
+// What nothing limited is admitted without a reservation, so a late replica does not learn that a change was announced: the first
+// quota of a namespace, and the first limit on a path, count from when it has observed them.
+func TestLimitedForTheFirstTime(t *testing.T) {
+	for what, c := range map[string]struct {
+		before, after *quota.Quota
+		pod           *quota.Pod
+	}{
+		"a limit":     {makeQuota("q", "top", ""), makeQuota("q", "top", "cpu=1"), makePod("q/p", "p", "cpu=5")},
+		"a namespace": {makeQuota("q", "top", "cpu=1"), func() *quota.Quota { q := makeQuota("q", "top", "cpu=1"); q.Namespaces = []string{"new"}; return q }(), makePod("new/p", "p", "cpu=5")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := lay(t, makeQuota("top", "", ""), c.before)
+			r1, r2 := b.watcher("r1"), b.watcher("r2")
+			r1.announce(t, c.after)
+			b.store.set(c.after)
+			expect(t, what+": announced", strings.Contains(b.store.get("top").Record, "changes"), true)
+			expect(t, what+": late", b.reserve(r2.Ledger, ask(c.pod)), "granted")
+			r2.show("top", "q")
+			expect(t, what+": observed", b.reserve(r2.Ledger, ask(c.pod)), "full q cpu: 5+0+0 of 1")
+		})
+	}
+}
