@@ -79,6 +79,9 @@ func (l *Ledger) place(tree *quota.Tree, c *candidate) placement {
 // limits reports whether a binding matters: its quota may limit the pod, or does not exist.
 func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 
+// own reports whether the pod belongs to the quota of its namespace, by no label.
+func (p *placement) own() bool { return p.pod.Label == "" }
+
 // grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to
 // the same quota. A pod that gives up resources need not fit into a quota that has since become too small for it.
 func (p *placement) grows() bool {

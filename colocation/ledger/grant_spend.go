@@ -29,7 +29,7 @@ func (l *Ledger) spend(ctx context.Context, p *placement) bool {
 	if !one.spend(room) {
 		return false // the write for the pod itself renews the grants
 	}
-	in.spent = append(in.spent, reservation{UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: room,
+	in.spent = append(in.spent, reservation{UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Own: p.own(), Request: room,
 		At: now.UnixMilli(), By: l.options.Replica})
 	one.demand.add(now, room)
 	l.counts.decided.Add(1)

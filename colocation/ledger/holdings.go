@@ -105,10 +105,10 @@ func (h *holdings) heldIn(key string, q *quota.Quota) corev1.ResourceList {
 func (h *holdings) places(key string) (all []*quota.Quota) {
 	list := h.byPod[key]
 	if len(list) == 1 {
-		return h.path(list[0].Quota)
+		return h.path(list[0].quotaIn(h.tree))
 	}
 	for _, r := range list {
-		for _, q := range h.path(r.Quota) {
+		for _, q := range h.path(r.quotaIn(h.tree)) {
 			if !slices.Contains(all, q) {
 				all = append(all, q)
 			}
@@ -121,7 +121,7 @@ func (h *holdings) places(key string) (all []*quota.Quota) {
 func (h *holdings) beyondUsed(key string, q *quota.Quota) sum {
 	most := sum{}
 	for _, r := range h.byPod[key] {
-		if slices.Contains(h.path(r.Quota), q) {
+		if slices.Contains(h.path(r.quotaIn(h.tree)), q) {
 			most.raise(r.request())
 		}
 	}

@@ -93,7 +93,7 @@ func (m *misplaced) doubtful(tree *quota.Tree) map[types.NamespacedName]bool {
 		m.moved() // quotas may have moved before the list
 		return again
 	}
-	if moved, _ := tree.Moved(m.tree); len(moved) > 0 {
+	if moved, namespaces := tree.Moved(m.tree); len(moved)+len(namespaces) > 0 {
 		m.moved() // the follower is called after the tree is there
 		maps.Copy(again, m.pods)
 	}
@@ -111,12 +111,13 @@ func (o *objects) findMisplaced(key types.NamespacedName) {
 	m.pods[key] = true
 	tops := map[string]string{}
 	for _, r := range found.Pods {
-		top, known := tops[r.Quota]
+		name := r.quotaIn(m.tree)
+		top, known := tops[name]
 		if !known {
-			if path := m.tree.Path(r.Quota); len(path) > 0 {
+			if path := m.tree.Path(name); len(path) > 0 {
 				top = path[len(path)-1].Name
 			}
-			tops[r.Quota] = top
+			tops[name] = top
 		}
 		if top == key.Name {
 			continue

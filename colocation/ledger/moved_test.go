@@ -113,3 +113,25 @@ func (w *watcher) replaces(t *testing.T, name string, q *quota.Quota) error {
 	old := w.b.store.get(name)
 	return w.Announce(t.Context(), QuotaChange{Old: old.Quota, New: q, From: old.Version})
 }
+
+// A pod that was admitted before its namespace moved to another quota counts in that one, as soon as the move is observed.
+func TestMovedNamespace(t *testing.T) {
+	claims := func(q *quota.Quota, namespaces ...string) *quota.Quota {
+		q.Namespaces = namespaces
+		return q
+	}
+	for _, parent := range []string{"top", "other"} {
+		b := lay(t, makeQuota("top", "", "cpu=99"), makeQuota("other", "", "cpu=99"), makeQuota("from", "top", "cpu=9"), makeQuota("to", parent, "cpu=9"))
+		r := b.watcher("r1")
+		expect(t, "a pod", b.reserve(r.Ledger, ask(makePod("from/a", "a", "cpu=5"))), "granted")
+		labelled := makePod("from/b", "b", "cpu=1")
+		labelled.Label, labelled.Labelled = "from", true
+		expect(t, "by its label", b.reserve(r.Ledger, ask(labelled)), "granted")
+		b.store.set(claims(makeQuota("from", "top", "cpu=9")))
+		b.store.set(claims(makeQuota("to", parent, "cpu=9"), "from", "to"))
+		r.show("top", "other", "from", "to")
+		expect(t, "to, in "+parent, b.reserve(r.Ledger, ask(makePod("to/c", "c", "cpu=5"))), "full to cpu: 5+0+5 of 9")
+		expect(t, "from", b.reserve(r.Ledger, ask(func() *quota.Pod { p := makePod("x/d", "d", "cpu=9"); p.Label, p.Labelled = "from", true; return p }())),
+			"full from cpu: 9+0+1 of 9")
+	}
+}

@@ -218,7 +218,7 @@ func (l *Ledger) judge(v view, counted *holdings, p *placement, spent *budget) v
 		return answer
 	}
 	held := &reservation{
-		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Request: limited(p, v.latest),
+		UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Own: p.own(), Request: limited(p, v.latest),
 		Update: p.before != nil, From: p.from, Revived: p.before != nil && len(p.beforeCharge) == 0, At: v.now.UnixMilli(), By: l.options.Replica,
 	}
 	for l.revoked.has(held) || counted.has(held) {

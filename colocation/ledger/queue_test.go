@@ -260,7 +260,9 @@ func TestQueueBoundAnew(t *testing.T) {
 				b := lay(t, before...)
 				release, first, done := make(chan bool), make(chan string), make(chan string, 2)
 				b.store.before = func() error { <-release; return nil }
-				go func() { first <- b.reserve(b.Ledger, ask(makePod("team/first", "f", "cpu=1"))) }() // keeps the tree busy
+				busy := makePod("team/first", "f", "cpu=1") // keeps the tree busy, and does not move
+				busy.Label, busy.Labelled = "q", true
+				go func() { first <- b.reserve(b.Ledger, ask(busy)) }()
 				synctest.Wait()
 				go func() { done <- b.reserve(b.Ledger, ask(c.pod)) }()
 				synctest.Wait()

@@ -50,7 +50,9 @@ type reservation struct {
 	UID types.UID `json:"uid,omitempty"`
 	Pod string    `json:"pod"` // namespace/name
 	// Quota is the pod's own quota. The reservation counts there and in all quotas above it.
-	Quota   string           `json:"quota"`
+	Quota string `json:"quota"`
+	// Own marks a pod without a label: it counts where the pods of its namespace do, and not in Quota, when the namespace has moved.
+	Own     bool             `json:"own,omitempty"`
 	Request api.ResourceList `json:"request"`
 	// Update marks the reservation for an existing pod that will be moved or resized.
 	Update bool `json:"update,omitempty"`
@@ -156,6 +158,15 @@ type reservationID struct {
 }
 
 func (r *reservation) id() reservationID { return reservationID{r.UID, r.Pod, r.Quota, r.By, r.At} }
+
+// quotaIn returns the quota that the pod of a reservation belongs to in a tree.
+func (r *reservation) quotaIn(tree *quota.Tree) string {
+	if !r.Own {
+		return r.Quota
+	}
+	namespace, _, _ := strings.Cut(r.Pod, "/")
+	return tree.Bind(quota.BindingKey{Namespace: namespace}, false).Name
+}
 
 // alike reports whether two reservations are for pods of one name in one quota. At most one of these pods exists at any
 // time, so the larger reservation suffices for both.
