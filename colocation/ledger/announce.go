@@ -62,7 +62,7 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 		}
 		select {
 		case <-changed:
-		case <-time.After(maxChange / 10): // a change in the way may never be stored, and pods appear
+		case <-time.After(maxChange / 10): // a change in the way may never be stored
 		case <-ctx.Done():
 			return err
 		}
@@ -71,7 +71,7 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 
 // passes reports whether what keeps a change from being announced usually passes.
 func passes(err error) bool {
-	return lags(err) || errors.Is(err, errChanging) || errors.Is(err, errManyChanges) || errors.Is(err, errHolds)
+	return lags(err) || errors.Is(err, errChanging) || errors.Is(err, errManyChanges)
 }
 
 // announce implements Announce for one state of the quotas.
@@ -84,7 +84,7 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	if err := l.recallFrom(ctx, v, c, names); err != nil {
 		return fmt.Errorf("recalling the grants in the record of quota %s: %w", c.identity(), err)
 	}
-	if err := l.holdsNothing(ctx, c); err != nil {
+	if err := l.unusedTop(ctx, v, c); err != nil {
 		return err
 	}
 	if len(tops) == 0 {
@@ -102,7 +102,7 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	for {
 		began := time.Now()
 		made := change{Quota: c.identity().String(), From: c.From, UID: c.created(), In: names, At: l.options.Now().UnixMilli(), By: l.options.Replica}
-		if err := l.announceTo(ctx, tops, v, made, c.moves()); err != nil {
+		if err := l.announceTo(ctx, tops, v, c, made); err != nil {
 			return err
 		}
 		if time.Since(began) < maxChange/2 {
@@ -113,17 +113,17 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 
 // announceTo adds a change to the records of the tops, and waits until no grant there is spent any more, but no longer than
 // maxChange/2.
-func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, v view, c change, moves bool) error {
+func (l *Ledger) announceTo(ctx context.Context, tops []*quota.Quota, v view, c QuotaChange, made change) error {
 	in := func(top *quota.Quota) change {
-		one := c
+		one := made
 		if one.In == nil {
 			one.In = []string{top.Name} // it is on the path of all pods of the tree
 		}
 		return one
 	}
 	for _, top := range tops {
-		if err := l.announceAt(ctx, top, v, in(top), moves); err != nil {
-			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", c.Quota, top.Name, err)
+		if err := l.announceAt(ctx, top, v, c, in(top)); err != nil {
+			return fmt.Errorf("announcing the change of quota %s to those who admit pods below %s: %w", made.Quota, top.Name, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxChange/2)
@@ -141,17 +141,20 @@ const maxIn = 50
 const maxAnnounce = 5 * time.Second
 
 // announceAt adds a change to the record of one quota, as often as other replicas overtake the write.
-func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c change, moves bool) error {
+func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c QuotaChange, made change) error {
 	for {
 		object, err := l.object(ctx, top)
 		if err == nil && object.Quota.Parent != top.Parent {
 			err = errOldTree // decisions are written elsewhere
 		}
 		if err == nil {
-			err = l.settled(ctx, v, object, c, moves)
+			err = l.settled(ctx, v, object, made, c.moves())
+		}
+		if err == nil && c.New == nil {
+			err = l.unused(v, object, func(r *reservation) bool { return r.quotaIn(v.tree) == c.Old.Name })
 		}
 		if err == nil {
-			err = l.addChange(ctx, v, object, c)
+			err = l.addChange(ctx, v, object, made)
 		}
 		switch {
 		case errors.Is(err, ErrGone):
@@ -217,12 +220,28 @@ func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
 	return r, nil
 }
 
-// errHolds means that pods were admitted to a quota that have not appeared yet.
-var errHolds = fmt.Errorf("reservations for pods that have not appeared yet: %w", admit.ErrNotReady)
+// errUsed means that pods may appear that were admitted to a quota which is to be deleted, or that others have observed them. The
+// deletion must be judged again.
+var errUsed = fmt.Errorf("the quota was given to pods that may not have been observed yet: %w", admit.ErrNotReady)
 
-// holdsNothing returns an error if the record of a quota that is about to be deleted holds room for pods that have not appeared
-// yet: nobody would count them any more, in a quota of that name that is created after that, or where its children are now.
-func (l *Ledger) holdsNothing(ctx context.Context, c QuotaChange) error {
+// unused returns an error if the record of an object has reservations for pods that may still appear, or if others have
+// observed more pods. In a quota that is deleted nobody would count them, nor in one of that name that is created later.
+func (l *Ledger) unused(v view, object Object, in func(*reservation) bool) (err error) {
+	found, _ := l.objects.record(object)
+	found.Pods = slices.DeleteFunc(slices.Clone(found.Pods), func(r reservation) bool { return !in(&r) })
+	l.accounts.with(v.tree, func(a *accounts) {
+		if a.upTo(found.without(object.Version).Seen) != nil {
+			err = errUsed
+		} else if next, _ := l.dropSeen(a, view{now: l.options.Now()}, found); len(next.Pods) > 0 {
+			err = errUsed
+		}
+	})
+	return err
+}
+
+// unusedTop returns an error if the own record of a quota that is to be deleted has reservations, also for those below: it is
+// deleted, too.
+func (l *Ledger) unusedTop(ctx context.Context, v view, c QuotaChange) error {
 	if c.New != nil {
 		return nil
 	}
@@ -230,16 +249,10 @@ func (l *Ledger) holdsNothing(ctx context.Context, c QuotaChange) error {
 	if errors.Is(err, ErrGone) {
 		return nil
 	}
-	tree, failed := l.tree()
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		return err
 	}
-	found, _ := l.objects.record(object)
-	l.accounts.with(tree, func(a *accounts) { found, _ = l.dropSeen(a, view{now: l.options.Now()}, found) })
-	if n := len(found.Pods); n > 0 {
-		return fmt.Errorf("deleting quota %s: its record has %d %w", c.identity(), n, errHolds)
-	}
-	return nil
+	return l.unused(v, object, func(*reservation) bool { return true })
 }
 
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -92,22 +93,30 @@ func TestAnnounceTooMany(t *testing.T) {
 	})
 }
 
-// A quota whose record holds reservations of pods that have not appeared is not deleted: they would be forgotten.
+// A quota that was given to pods which have not appeared, or which the replica has not observed, is not deleted: they would be
+// forgotten, and again when a quota of that name is created.
 func TestDeletedWithReservations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := lay(t, created(makeQuota("q", "", "cpu=9"), "u1"))
-		r1 := b.watcher("r1")
-		expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("q/p", "p", "cpu=5"))), "granted")
-		if err := r1.replaces(t, "q", nil); err == nil {
-			b.remove("q", r1)
-			again := created(makeQuota("q", "", "cpu=9"), "u2")
-			b.store.set(again)
-			r1.show("q")
-			t.Error("deleted, and then: ", b.reserve(r1.Ledger, ask(makePod("q/o", "o", "cpu=5"))))
-			return
-		}
-		r1.Pods().Put(seenPod(makePod("q/p", "p", "cpu=5"), 3))
-		r1.Pods().Remove(seenPod(makePod("q/p", "p", "cpu=5"), 4))
-		expect(t, "it has gone", r1.replaces(t, "q", nil), nil)
-	})
+	for _, parent := range []string{"", "top"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := lay(t, created(makeQuota("top", "", "cpu=9"), "u0"), created(makeQuota("q", parent, "cpu=9"), "u1"))
+			r1, r2 := b.watcher("r1"), b.watcher("r2")
+			pod := makePod("q/p", "p", "cpu=5")
+			expect(t, "a pod", b.reserve(r1.Ledger, ask(pod)), "granted")
+			used := func(what string, w *watcher, want bool) {
+				t.Helper()
+				err := w.replaces(t, "q", nil)
+				expect(t, what, errors.Is(err, errUsed), want)
+				expect(t, what+": an error", err != nil, want)
+			}
+			used("it has not appeared", r1, true)
+			at := b.stored()
+			r1.Pods().Put(seenPod(pod, at))
+			r1.sweep(t.Context())
+			r2.show("top", "q")
+			used("r2 has not observed it", r2, true)
+			r2.Pods().Put(seenPod(pod, at))
+			r2.Pods().Remove(seenPod(pod, at+1))
+			used("it has gone", r2, false)
+		})
+	}
 }
