@@ -86,6 +86,9 @@ func (a *accounts) Replace(all []Seen, version string) {
 	if older(version, a.version) { // the store, from a backup: no newer pod than the list is known
 		a.version, a.last = "", ""
 		clear(a.touched)
+		for _, b := range before {
+			b.since = ""
+		}
 	}
 	a.clear()
 	a.pods, a.listed = make(map[string]*account, len(all)), true

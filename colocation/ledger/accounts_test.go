@@ -305,3 +305,14 @@ func TestRestoredPods(t *testing.T) {
 	made, err := b.plan(t, recordOf(t, "510"), ask(makePod("q/p", "u", "cpu=1")))
 	expect(t, "not behind", b.judged(made.verdicts[0].PodVerdict, err), "full q cpu: 1+9+0 of 9")
 }
+
+// TestRestoredResize: what was known of a pod at a version after the restore does not end the reservation of a resize that is judged on
+// the restored one.
+func TestRestoredResize(t *testing.T) {
+	b := lay(t, makeQuota("q", "", "cpu=9"))
+	pod := makePod("q/a", "a", "cpu=1")
+	b.Pods().Put(seenPod(pod, 900))
+	b.Pods().Replace([]Seen{seenPod(pod, 500)}, "501")
+	stands, _ := b.accounts.pending(&reservation{UID: pod.UID, Pod: podKey(pod), Quota: "q", Update: true, From: "500"})
+	expect(t, "stands", stands, true)
+}

@@ -76,7 +76,8 @@ func passes(err error) bool {
 
 // announce implements Announce for one state of the quotas.
 func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
-	v.tree = having(v.tree, c.identity(), c.Old)
+	shown := v.tree
+	v.tree = having(shown, c.identity(), c.Old)
 	tops, names := concerns(v.tree, c, l.options.LabelOnly)
 	if len(names) == 0 {
 		return nil
@@ -84,8 +85,10 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	if err := l.recallFrom(ctx, v, c, names); err != nil {
 		return fmt.Errorf("recalling the grants in the record of quota %s: %w", c.identity(), err)
 	}
-	if err := l.unusedTop(ctx, v, c); err != nil {
-		return err
+	if c.New == nil {
+		if err := l.unusedElsewhere(ctx, v, shown, c); err != nil {
+			return err
+		}
 	}
 	if len(tops) == 0 {
 		return nil
@@ -151,7 +154,8 @@ func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c Quo
 			err = l.settled(ctx, v, object, made, c.moves())
 		}
 		if err == nil && c.New == nil {
-			err = l.unused(v, object, func(r *reservation) bool { return r.quotaIn(v.tree) == c.Old.Name })
+			found, _ := l.objects.record(object)
+			err = l.unused(v, found.without(object.Version), c.Old.Name)
 		}
 		if err == nil {
 			err = l.addChange(ctx, v, object, made)
@@ -220,17 +224,17 @@ func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
 	return r, nil
 }
 
-// errUsed means that pods may appear that were admitted to a quota which is to be deleted, or that others have observed them. The
-// deletion must be judged again.
+// errUsed means that pods may appear that were admitted to a quota which is to be deleted, or that other replicas have observed
+// pods which this one has not. The deletion must be judged again.
 var errUsed = fmt.Errorf("the quota was given to pods that may not have been observed yet: %w", admit.ErrNotReady)
 
-// unused returns an error if the record of an object has reservations for pods that may still appear, or if others have
-// observed more pods. In a quota that is deleted nobody would count them, nor in one of that name that is created later.
-func (l *Ledger) unused(v view, object Object, in func(*reservation) bool) (err error) {
-	found, _ := l.objects.record(object)
-	found.Pods = slices.DeleteFunc(slices.Clone(found.Pods), func(r reservation) bool { return !in(&r) })
+// unused returns an error if a record has reservations in a quota for pods that may still appear, or if others have observed more
+// pods. When the quota is deleted nobody would count them, nor in one of its name that is created later. An empty name means
+// all quotas.
+func (l *Ledger) unused(v view, found record, name string) (err error) {
+	found.Pods = slices.DeleteFunc(slices.Clone(found.Pods), func(r reservation) bool { return name != "" && r.quotaIn(v.tree) != name })
 	l.accounts.with(v.tree, func(a *accounts) {
-		if a.upTo(found.without(object.Version).Seen) != nil {
+		if a.upTo(found.Seen) != nil {
 			err = errUsed
 		} else if next, _ := l.dropSeen(a, view{now: l.options.Now()}, found); len(next.Pods) > 0 {
 			err = errUsed
@@ -239,20 +243,25 @@ func (l *Ledger) unused(v view, object Object, in func(*reservation) bool) (err 
 	return err
 }
 
-// unusedTop returns an error if the own record of a quota that is to be deleted has reservations, also for those below: it is
-// deleted, too.
-func (l *Ledger) unusedTop(ctx context.Context, v view, c QuotaChange) error {
-	if c.New != nil {
-		return nil
-	}
+// unusedElsewhere is like unused for the own record of a quota that is to be deleted, which goes with it, and for what has been
+// in the records of other trees since it moved. shown is the tree as the watch has shown it.
+func (l *Ledger) unusedElsewhere(ctx context.Context, v view, shown *quota.Tree, c QuotaChange) error {
 	object, err := l.objectSince(ctx, c.Old, c.From)
-	if errors.Is(err, ErrGone) {
-		return nil
+	if err == nil {
+		found, _ := l.objects.record(object)
+		err = l.unused(v, found.without(object.Version), "")
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrGone) {
 		return err
 	}
-	return l.unused(v, object, func(*reservation) bool { return true })
+	top, name := c.Old.Name, c.Old.Name
+	if path := v.tree.Path(name); len(path) > 0 {
+		top = path[len(path)-1].Name
+	}
+	if top == name {
+		name = "" // also those for the quotas below
+	}
+	return l.unused(v, l.objects.misplacedBelow(shown, top), name)
 }
 
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns

@@ -120,3 +120,48 @@ func TestDeletedWithReservations(t *testing.T) {
 		})
 	}
 }
+
+// Nor is one that has moved, while the record of the tree that it was in has reservations for its pods.
+func TestDeletedAfterMove(t *testing.T) {
+	for _, to := range []string{"to", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			b := lay(t, makeQuota("from", "", "cpu=99"), created(makeQuota("q", "from", "cpu=9"), "u1"), makeQuota("to", "", "cpu=99"))
+			r1 := b.watcher("r1")
+			expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("q/p", "p", "cpu=5"))), "granted")
+			moved := created(makeQuota("q", to, "cpu=9"), "u1")
+			r1.announce(t, moved)
+			b.store.set(moved)
+			r1.show("from", "q", "to")
+			expect(t, "below "+to, errors.Is(r1.replaces(t, "q", nil), errUsed), true)
+			r1.Pods().Put(seenPod(makePod("q/p", "p", "cpu=5"), 8))
+			r1.Pods().Remove(seenPod(makePod("q/p", "p", "cpu=5"), 9))
+			expect(t, "it has gone", r1.replaces(t, "q", nil), nil)
+		})
+	}
+}
+
+// A new quota that is deleted before a replica has observed it keeps no pod waiting, also not if it is created again.
+func TestCreatedAndDeleted(t *testing.T) {
+	claims := func(q *quota.Quota, at int64) *quota.Quota {
+		q.Namespaces, q.Created = []string{"x"}, time.Unix(at, 0)
+		return q
+	}
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := lay(t, makeQuota("top", "", "cpu=99"), claims(makeQuota("q", "top", "cpu=9"), 2))
+			r1 := b.watcher("r1")
+			older := claims(created(makeQuota("n", "top", "cpu=9"), "u1"), 1)
+			expect(t, "announced", r1.Announce(t.Context(), QuotaChange{New: older}), nil)
+			b.store.set(older)
+			answer := r1.asks(makePod("x/p", "p", "cpu=1"))
+			time.Sleep(2 * maxChange)
+			expect(t, "before", soon(answer), "waits")
+			if b.remove("n"); again {
+				b.store.set(claims(created(makeQuota("n", "top", "cpu=9"), "u2"), 1))
+			}
+			r1.list()
+			time.Sleep(2 * maxChange)
+			expect(t, "after", soon(answer), "granted")
+		})
+	}
+}

@@ -133,5 +133,42 @@ func TestMovedNamespace(t *testing.T) {
 		expect(t, "to, in "+parent, b.reserve(r.Ledger, ask(makePod("to/c", "c", "cpu=5"))), "full to cpu: 5+0+5 of 9")
 		expect(t, "from", b.reserve(r.Ledger, ask(func() *quota.Pod { p := makePod("x/d", "d", "cpu=9"); p.Label, p.Labelled = "from", true; return p }())),
 			"full from cpu: 9+0+1 of 9")
+		expect(t, "waiting in to", r.waiting(t, "to"), "from/a ")
+		expect(t, "waiting in from", r.waiting(t, "from"), "from/b ")
 	}
+}
+
+// waiting returns the pods that a quota's row in the report lists as reserved.
+func (w *watcher) waiting(t *testing.T, name string) (pods string) {
+	t.Helper()
+	rows, err := w.Report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var find func(rows []Row)
+	find = func(rows []Row) {
+		for _, row := range rows {
+			if find(row.Children); row.Name == name {
+				for _, one := range row.Waiting {
+					pods += one.Pod + " "
+				}
+			}
+		}
+	}
+	find(rows)
+	return pods
+}
+
+// What decisions require because of a record stays required when that was deleted, and a list shows it no more.
+func TestSeenAfterRelist(t *testing.T) {
+	b := lay(t, makeQuota("from", "", "cpu=99"), makeQuota("to", "", "cpu=99"))
+	r := b.watcher("r1")
+	from := makeQuota("from", "", "cpu=98")
+	b.store.mu.Lock()
+	b.store.objects[keyOf(from)] = Object{Quota: from, Version: b.store.next(""), Record: `{"seen":"1"}`}
+	b.store.mu.Unlock()
+	r.show("from")
+	b.remove("from")
+	r.list()
+	expect(t, "required", r.objects.misplacedBelow(r.known.Load(), "to").Seen, "1")
 }

@@ -86,10 +86,12 @@ func (o *objects) Replace(all []Seen, version string) {
 	if older(version, o.floor) {
 		o.floor = ""
 	}
+	needs, seen := o.misplaced.needs, o.misplaced.seen
 	if restored {
-		o.version = ""
+		o.version, needs, seen = "", "", ""
 	}
 	o.known, o.records, o.misplaced = map[types.NamespacedName]Object{}, map[types.NamespacedName]bool{}, newMisplaced()
+	o.misplaced.needs, o.misplaced.seen = needs, seen
 	for _, seen := range all {
 		if object, ok := objectOf(seen); ok {
 			key := keyOf(object.Quota)

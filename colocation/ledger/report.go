@@ -173,7 +173,7 @@ func (h *holdings) resources(q *quota.Quota) (rows []ResourceRow) {
 func (h *holdings) waiting(q *quota.Quota) (rows []WaitingRow) {
 	for _, key := range slices.Sorted(maps.Keys(h.byPod)) {
 		for _, r := range h.byPod[key] {
-			if r.Quota == q.Name {
+			if r.quotaIn(h.tree) == q.Name {
 				rows = append(rows, WaitingRow{r.Pod, r.request(), time.UnixMilli(r.At).UTC()})
 			}
 		}

@@ -74,7 +74,7 @@ func (l *Ledger) openChanges(v view, changes []change) (o open) {
 		switch found := l.found.get(c, v.now); {
 		case found.asked && !found.stored:
 			continue
-		case !found.asked && v.now.Sub(found.at) >= maxChange:
+		case v.now.Sub(found.at) >= maxChange && (!found.asked || c.UID != ""): // a new quota may be deleted before this replica observes it
 			o.doubtful = append(o.doubtful, c)
 		}
 		o.kept = append(o.kept, c)
@@ -101,9 +101,9 @@ func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned boo
 		object, err := l.options.Store.Read(ctx, c.key())
 		switch {
 		case err == nil:
-			l.found.set(c, object.Version != c.From && (c.UID == "" || object.Quota.UID == c.UID))
+			l.found.set(c, object.Version != c.From && (c.UID == "" || object.Quota.UID == c.UID), l.options.Now())
 		case errors.Is(err, ErrGone):
-			l.found.set(c, c.From != "")
+			l.found.set(c, c.From != "", l.options.Now())
 		default:
 			continue
 		}
@@ -120,7 +120,7 @@ type found struct {
 }
 
 type foundChange struct {
-	at            time.Time // when it was found
+	at            time.Time // when it was found, or the store was asked
 	asked, stored bool      // whether the store was asked, and its answer
 }
 
@@ -169,11 +169,11 @@ func (f *found) get(c change, now time.Time) foundChange {
 }
 
 // set notes the answer of the store.
-func (f *found) set(c change, stored bool) {
+func (f *found) set(c change, stored bool, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.all[c.id()]
-	one.asked, one.stored = true, stored
+	one.at, one.asked, one.stored = now, true, stored
 	f.all[c.id()] = one
 }
 

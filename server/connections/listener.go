@@ -50,11 +50,11 @@ type Listener struct {
 // meanwhile. Usually answers make room before. A client that needs more connections than before uses all that it has, and
 // its requests on these may arrive after the new connection. And one that opens hundreds may have no CPU for some of them
 // during the handshake, or before the first request. With an API server, 150 clients and a limit of 300, two runs lost 133
-// reviews when these gave way after settled, and none since.
+// reviews when these gave way after settled, and none with patience.
 //
-// After a flood, they do give way after settled. If those of attackers always had patience, 30 a second that send nothing after
-// the handshake, at a limit of 20, would keep nine of ten callers out, and do not. A flood is when more than a quarter of the
-// limit is closed at once.
+// After a flood, they do give way after settled. Otherwise an attacker who opens 30 connections a second and sends nothing after
+// the handshake would keep out nine of ten callers, at a limit of 20. A flood is when more than a quarter of the limit is closed
+// at once.
 const settled, patience, flood = 200 * time.Millisecond, time.Second, 10 * time.Second
 
 // grace is the minimum time for which a connection is served before a request in progress may be cut off to make room:
