@@ -29,7 +29,8 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return isStored
-	case !errors.As(err, &refused), refused.Code >= 500, refused.Code == 429:
+	case !errors.As(err, &refused), refused.Code >= 500, refused.Code == 429,
+		strings.Contains(refused.Message, "/limitranges"): // the API server's own plugin LimitRanger had asked one that was killed: 403
 		return outOfReach
 	case strings.Contains(refused.Message, "other.example.com"):
 		return notByUs
