@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 )
 
@@ -57,7 +55,7 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 			return err
 		}
 		err = l.announce(ctx, view{tree: tree, reached: reached}, c)
-		if !passes(err) {
+		if !temporary(err) {
 			return err
 		}
 		select {
@@ -69,8 +67,8 @@ func (l *Ledger) Announce(ctx context.Context, c QuotaChange) error {
 	}
 }
 
-// passes reports whether what keeps a change from being announced usually passes.
-func passes(err error) bool {
+// temporary reports whether Announce may succeed if it is repeated after a short time.
+func temporary(err error) bool {
 	return lags(err) || errors.Is(err, errChanging) || errors.Is(err, errManyChanges)
 }
 
@@ -87,7 +85,7 @@ func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	}
 	if c.New == nil {
 		if err := l.unusedElsewhere(ctx, v, shown, c); err != nil {
-			return err
+			return fmt.Errorf("deleting quota %s: %w", c.identity(), err)
 		}
 	}
 	if len(tops) == 0 {
@@ -224,46 +222,6 @@ func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
 	return r, nil
 }
 
-// errUsed means that pods may appear that were admitted to a quota which is to be deleted, or that other replicas have observed
-// pods which this one has not. The deletion must be judged again.
-var errUsed = fmt.Errorf("the quota was given to pods that may not have been observed yet: %w", admit.ErrNotReady)
-
-// unused returns an error if a record has reservations in a quota for pods that may still appear, or if others have observed more
-// pods. When the quota is deleted nobody would count them, nor in one of its name that is created later. An empty name means
-// all quotas.
-func (l *Ledger) unused(v view, found record, name string) (err error) {
-	found.Pods = slices.DeleteFunc(slices.Clone(found.Pods), func(r reservation) bool { return name != "" && r.quotaIn(v.tree) != name })
-	l.accounts.with(v.tree, func(a *accounts) {
-		if a.upTo(found.Seen) != nil {
-			err = errUsed
-		} else if next, _ := l.dropSeen(a, view{now: l.options.Now()}, found); len(next.Pods) > 0 {
-			err = errUsed
-		}
-	})
-	return err
-}
-
-// unusedElsewhere is like unused for the own record of a quota that is to be deleted, which goes with it, and for what has been
-// in the records of other trees since it moved. shown is the tree as the watch has shown it.
-func (l *Ledger) unusedElsewhere(ctx context.Context, v view, shown *quota.Tree, c QuotaChange) error {
-	object, err := l.objectSince(ctx, c.Old, c.From)
-	if err == nil {
-		found, _ := l.objects.record(object)
-		err = l.unused(v, found.without(object.Version), "")
-	}
-	if err != nil && !errors.Is(err, ErrGone) {
-		return err
-	}
-	top, name := c.Old.Name, c.Old.Name
-	if path := v.tree.Path(name); len(path) > 0 {
-		top = path[len(path)-1].Name
-	}
-	if top == name {
-		name = "" // also those for the quotas below
-	}
-	return l.unused(v, l.objects.misplacedBelow(shown, top), name)
-}
-
 // announcing returns the record with one more change. One of the same quota is replaced by the new one, which concerns
 // the pods of both.
 func (r record) announcing(c change) record {
@@ -275,89 +233,4 @@ func (r record) announcing(c change) record {
 	}
 	r.Changes = append(r.Changes, c)
 	return r
-}
-
-// concerns returns the quotas whose pods must not be decided on before a change is observed, and the tops of the trees
-// that they are in before or after it. A change that only gives room concerns none. The quota itself is never among the
-// tops: its own write conflicts with any decision that is written there, and a webhook must not write to the object under
-// review, because the API server would then ask again.
-func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Quota, names []string) {
-	id := c.identity()
-	before, after := having(tree, id, c.Old), having(tree, id, c.New)
-	all := map[string]bool{}
-	switch {
-	case c.Old == nil:
-		for _, child := range after.Children(id.Name) { // it had named the quota as its parent, which did not exist
-			if from, to := before.Path(child), after.Path(child); len(to) > len(from) {
-				all[child] = true
-				joins(all, from, to)
-			}
-		}
-	case c.New == nil:
-		all[id.Name] = true
-	default:
-		if tightens(c.Old, c.New) || c.Old.Parent != c.New.Parent {
-			all[id.Name] = true
-		}
-		joins(all, before.Path(id.Name), after.Path(id.Name))
-	}
-	for _, namespace := range namespacesOf(c) {
-		key := quota.BindingKey{Namespace: namespace}
-		was, is := before.Bind(key, labelOnly), after.Bind(key, labelOnly)
-		if was.Name != is.Name {
-			if was.Quota != nil {
-				all[was.Name] = true
-			}
-			joins(all, before.Path(was.Name), after.Path(is.Name))
-		}
-	}
-	at := map[string]*quota.Quota{}
-	for name := range all {
-		for _, path := range [][]*quota.Quota{before.Path(name), after.Path(name)} {
-			if len(path) > 0 && path[len(path)-1].Identity() != id && !api.ReservedQuota(path[len(path)-1].Name) {
-				at[path[len(path)-1].Name] = path[len(path)-1]
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(at)) {
-		tops = append(tops, at[name])
-	}
-	return tops, slices.Sorted(maps.Keys(all))
-}
-
-// having returns the tree with a state of a quota that treats pods equally.
-func having(tree *quota.Tree, id types.NamespacedName, q *quota.Quota) *quota.Tree {
-	if sameForPods(tree.At(id), q) {
-		return tree
-	}
-	return tree.With(map[types.NamespacedName]*quota.Quota{id: q})
-}
-
-// joins adds the quotas of a path whose sums grow because pods move to it from another path.
-func joins(all map[string]bool, from, to []*quota.Quota) {
-	for _, q := range to {
-		if !slices.ContainsFunc(from, func(other *quota.Quota) bool { return other.Name == q.Name }) {
-			all[q.Name] = true
-		}
-	}
-}
-
-// namespacesOf returns the namespaces that a change may bind to another quota.
-func namespacesOf(c QuotaChange) []string {
-	lists := map[string]int{}
-	for _, q := range []*quota.Quota{c.Old, c.New} {
-		if q == nil {
-			continue
-		}
-		own := q.Namespaces
-		if q.Name == q.Namespace {
-			own = append(slices.Clone(own), q.Name)
-		}
-		for _, namespace := range slices.Compact(slices.Sorted(slices.Values(own))) {
-			lists[namespace]++
-		}
-	}
-	both := c.Old != nil && c.New != nil
-	maps.DeleteFunc(lists, func(_ string, n int) bool { return both && n == 2 })
-	return slices.Sorted(maps.Keys(lists))
 }
