@@ -104,7 +104,8 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 		if err != nil {
 			return nil, err
 		}
-		if report.Webhooks = examined.Webhooks; examiner != nil {
+		report.Webhooks = examined.Webhooks
+		if examiner != nil {
 			policies.Answer(ctx, examiner, d, r.o.Options, &report)
 		}
 		if examined.Verdict == review.Failed {

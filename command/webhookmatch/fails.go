@@ -151,7 +151,7 @@ func orNull(object map[string]any) any {
 	return object
 }
 
-// askFirst is what ends most failures.
+// askFirst is the remedy for most failures.
 const askFirst = "Ask first whether a field is there: has(...), or object.metadata.?labels['KEY'].orValue('')."
 
 // always returns why a condition has no result for a sample, and whether it has none for any such request; no reason if it has one, or may have.
