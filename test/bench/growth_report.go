@@ -226,12 +226,16 @@ func (g *Growth) markdown() string {
 				report.Number(a.CPU), report.Number(z.CPU))
 		}
 	}
-	b.WriteString("\n| state of | MB for each 1,000 | largest | peak MB until ready | CPU s until ready |\n|---|---:|---:|---:|---:|\n")
+	b.WriteString("\n| state of | MB for each 1,000 | largest | peak MB until ready | CPU s until ready | × plain decoding |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, subject := range g.names() {
 		points := g.of(subject)
 		last := points[len(points)-1]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
-			report.Number(mega(last.Peak)), report.Number(last.StartCPU))
+		plain := ""
+		if last.PlainCPU > 0 {
+			plain = report.Number(report.Ratio(last.StartCPU, last.PlainCPU))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", subject, report.Number(g.perThousand(subject)), report.Number(float64(last.Count)),
+			report.Number(mega(last.Peak)), report.Number(last.StartCPU), plain)
 	}
 	return b.String()
 }
