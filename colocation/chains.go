@@ -97,7 +97,7 @@ func (d deps) validateBindings(ask questions) admit.Chain {
 }
 
 func (d deps) mutateQuotas(ask questions) admit.Chain {
-	return admit.Mutate(views.AsElasticQuota, mutators.ElasticQuotas(ask.awaitedTree))
+	return admit.Mutate(views.AsElasticQuota, mutators.ElasticQuotas(ask.awaitedTree, d.state.moving()))
 }
 
 func (d deps) validateQuotas(ask questions) admit.Chain {

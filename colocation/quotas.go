@@ -239,6 +239,14 @@ func (s state) announce() func(context.Context, rules.Change, string) error {
 	}
 }
 
+// moving returns ledger.Moving; nil if quotas are not evaluated.
+func (s state) moving() func(record, version string) string {
+	if s.quotas == nil || s.quotas.ledger == nil {
+		return nil
+	}
+	return ledger.Moving
+}
+
 func (s state) pendingQuotas() *rules.Pending {
 	if s.quotas == nil {
 		return nil

@@ -85,7 +85,7 @@ func (p *placement) own() bool { return p.pod.Label == "" }
 // grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to
 // the same quota. A pod that gives up resources need not fit into a quota that has since become too small for it.
 func (p *placement) grows() bool {
-	return p.before == nil || p.before.Name != p.verdict.Binding.Name || !quantity.Covers(p.beforeCharge, p.charge)
+	return p.before == nil || p.moves() || !quantity.Covers(p.beforeCharge, p.charge)
 }
 
 // judged returns the limit of a quota that applies to the pod's request for a resource. ok is false if there is no
@@ -105,14 +105,19 @@ func (p *placement) judged(q *quota.Quota, name corev1.ResourceName) (limit quot
 	return limit, source, true
 }
 
-// judgedAnywhere reports whether any limit on the path applies to the pod.
+// judgedAnywhere reports whether any limit on the path applies to the pod. For a pod that moves, those that it is in already are
+// included: only the record shows whether its former quota is still below them.
 func (p *placement) judgedAnywhere() bool {
 	for _, q := range p.path {
-		for name := range p.charge {
-			if _, _, ok := p.judged(q, name); ok {
+		for name, want := range p.charge {
+			_, _, limited := q.Limit(name)
+			if _, _, ok := p.judged(q, name); ok || limited && want.Sign() > 0 && p.moves() {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+// moves reports whether an update gives the pod another quota.
+func (p *placement) moves() bool { return p.before != nil && p.before.Name != p.verdict.Binding.Name }

@@ -172,3 +172,62 @@ func TestSeenAfterRelist(t *testing.T) {
 	r.list()
 	expect(t, "required", r.objects.misplacedBelow(r.known.Load(), "to").Seen, "1")
 }
+
+// moves lets a quota get another parent in the store, as quotaReservations lets it: with what that requires in the record.
+func (b *bench) moves(q *quota.Quota) {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	was := b.store.objects[keyOf(q)]
+	b.store.objects[keyOf(q)] = Object{Quota: q, Version: b.store.next(""), Record: Moving(was.Record, was.Version)}
+}
+
+// A replica that has not observed that a top got a parent, nor that it became a top again, finds it as it knows it; but the pods that
+// were admitted in between are in the record of the other tree.
+func TestTopAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("other", "", "cpu=99"), makeQuota("q", "", "cpu=9"))
+		r1, behind := b.watcher("r1"), b.watcher("behind")
+		for _, parent := range []string{"other", ""} {
+			r1.announce(t, makeQuota("q", parent, "cpu=9"))
+			b.moves(makeQuota("q", parent, "cpu=9"))
+			r1.show("q", "other")
+			if parent != "" {
+				expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("q/a", "a", "cpu=5"))), "granted")
+			}
+		}
+		answer := behind.asks(makePod("q/b", "b", "cpu=5"))
+		time.Sleep(maxBehind / 2)
+		expect(t, "behind", soon(answer), "waits")
+		behind.show("other", "q")
+		expect(t, "not behind", soon(answer), "full q cpu: 5+0+5 of 9")
+		time.Sleep(maxBehind)
+	})
+}
+
+// A pod that moves to the former parent of its quota adds to that one's sum, which a replica sees only when it has observed that the
+// quota has moved.
+func TestPodMovesToFormerParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("from", "", "cpu=10"), makeQuota("q", "from", "cpu=9"), makeQuota("to", "", "cpu=99"))
+		r1, behind := b.watcher("r1"), b.watcher("behind")
+		pod := makePod("q/a", "a", "cpu=5")
+		moved := *pod
+		moved.Label, moved.Labelled = "from", true
+		at := b.stored()
+		for _, r := range []*watcher{r1, behind} {
+			r.Pods().Put(seenPod(pod, at))
+		}
+		r1.announce(t, makeQuota("q", "to", "cpu=9"))
+		b.moves(makeQuota("q", "to", "cpu=9"))
+		update, answer := askUpdate(pod, strconv.Itoa(at), &moved), make(chan string, 1)
+		go func() { answer <- b.reserve(behind.Ledger, update) }()
+		time.Sleep(maxBehind / 2)
+		expect(t, "announced", soon(answer), "waits")
+		r1.show("q")
+		expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("from/b", "b", "cpu=6"))), "granted")
+		expect(t, "behind", soon(answer), "waits")
+		behind.show("from", "q", "to")
+		time.Sleep(maxChange)
+		expect(t, "not behind", soon(answer), "full from cpu: 5+0+6 of 10")
+	})
+}

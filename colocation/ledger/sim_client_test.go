@@ -417,6 +417,10 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 		return false
 	}
 	if one.Quota.Parent != next.Parent {
+		if !unwaited { // the mutating webhook has been asked, and is not of the version before
+			one.Record = Moving(one.Record, version)
+		}
+		late = late || unwaited
 		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
 		w.c.stats.Reroots++
 	}

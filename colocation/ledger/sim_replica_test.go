@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -497,7 +498,7 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	}
 	c.rv++
 	c.stats.Writes++
-	c.note("%s writes %s %s", by, key.Name, inBrief(record))
+	c.note("%s writes %s %s", by, key.Name, changesIn(record)+inBrief(record))
 	if c.old[by] && drops(one.Record, record) && !c.lost {
 		c.lost = true
 		c.stats.Dropped++
@@ -505,4 +506,13 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	one.Record = record
 	c.logQuota(one)
 	return one.Object, nil
+}
+
+// changesIn describes what a record says about changes of the tree.
+func changesIn(record string) (text string) {
+	found, _ := parseRecord(record)
+	for _, c := range found.Changes {
+		text += fmt.Sprintf("%s changes after %s, for %v; ", c.Quota, c.From, c.In)
+	}
+	return text + "tree " + found.Tree + " "
 }

@@ -85,9 +85,10 @@ func (l *Ledger) openChanges(v view, changes []change) (o open) {
 	return o
 }
 
-// concern reports whether the pods of a placement must wait.
+// concern reports whether the pod of a placement must wait. What a pod that moves adds to the quotas of its path depends on those
+// that it leaves.
 func (o *open) concern(p *placement) bool {
-	return o.onPath(p.path)
+	return o.onPath(p.path) || p.moves() && o.onPath(p.tree.Path(p.before.Name))
 }
 
 // onPath reports whether an announced change concerns the pods of a path.

@@ -3,8 +3,6 @@
 package mutators
 
 import (
-	"context"
-
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/sections"
@@ -40,10 +38,10 @@ func Reservations(ask ProfileQuestions, skipResources bool) []admit.Mutator[view
 
 // ElasticQuotas returns the steps on elastic quotas that are created or updated. They change different labels and
 // annotations, so their order does not matter. tree returns the stored quotas with those that were just admitted
-// (rules.Pending.Over); it waits briefly for the quota that is named.
-func ElasticQuotas(tree func(ctx context.Context, awaited string) (*quota.Tree, error)) []admit.Mutator[views.ElasticQuota] {
+// (rules.Pending.Over); it waits briefly for the quota that is named. moving is ledger.Moving, or nil.
+func ElasticQuotas(tree quotaTree, moving func(record, version string) string) []admit.Mutator[views.ElasticQuota] {
 	return []admit.Mutator[views.ElasticQuota]{
 		quotaDefaults(tree),
-		quotaReservations(),
+		quotaReservations(moving),
 	}
 }

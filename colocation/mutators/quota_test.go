@@ -29,7 +29,7 @@ func quotas(context.Context, string) (*quota.Tree, error) {
 // afterQuotaSteps runs the steps on a quota and returns the result or the refusal. A second run must change nothing.
 func afterQuotaSteps(t *testing.T, tree quotaTree, object, old string) (after, refusal string) {
 	t.Helper()
-	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(tree))
+	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(tree, nil))
 	for _, again := range []bool{false, true} {
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, object)}
 		if old != "" {
@@ -151,7 +151,7 @@ func TestQuotaDefaultsRefuse(t *testing.T) {
 		}
 	}
 	broken := errors.New("not synced")
-	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }))
+	chain := admit.Mutate(views.AsElasticQuota, ElasticQuotas(func(context.Context, string) (*quota.Tree, error) { return nil, broken }, nil))
 	for parent, want := range map[string]error{"in-tree": broken, "-": nil} { // a quota that needs no tree does not wait for it
 		req := &admit.Request{Operation: admissionv1.Create, Object: parsedQuota(t, quotaJSON(parent, "", "-", "{}"))}
 		if _, err := chain.Run(t.Context(), req, nil); !errors.Is(err, want) {
@@ -191,7 +191,7 @@ func TestQuotaDefaultsOnUpdate(t *testing.T) {
 		t.Errorf("a weight that does not parse comes: %s", refusal)
 	}
 	req := &admit.Request{Operation: admissionv1.Update, Object: parsedQuota(t, quotaJSON("-", "", "-", both))}
-	if _, err := admit.Mutate(views.AsElasticQuota, ElasticQuotas(quotas)).Run(t.Context(), req, nil); err != nil || req.Object.Edits() > 0 {
+	if _, err := admit.Mutate(views.AsElasticQuota, ElasticQuotas(quotas, nil)).Run(t.Context(), req, nil); err != nil || req.Object.Edits() > 0 {
 		t.Errorf("an update without the stored quota: %v, %s", err, req.Object.PatchJSON())
 	}
 }
@@ -216,6 +216,41 @@ func TestQuotaReservations(t *testing.T) {
 		after, refusal := afterQuotaSteps(t, quotas, c.object, c.old)
 		if refusal != "" || !jsonpatch.Equal([]byte(after), []byte(c.want)) {
 			t.Errorf("%s: %s %s, want %s", c.about, after, refusal, c.want)
+		}
+	}
+}
+
+// The record of a quota that moves says from which version.
+func TestQuotaReservationsOfMoved(t *testing.T) {
+	object := func(annotations, parent string) string {
+		return `{"metadata":{"name":"q","resourceVersion":"7","annotations":` + annotations + `,"labels":{"quota.scheduling.koordinator.sh/parent":"` + parent + `"}}}`
+	}
+	moving := func(record, version string) string { return record + "from " + version }
+	const namespaces = `"quota.scheduling.koordinator.sh/namespaces":"[]"`
+	for _, c := range []struct{ about, object, old, want string }{
+		{"stays", object(`{"a":"b"}`, "p"), object(`{"a":"c"}`, "p"), object(`{"a":"b"}`, "p")},
+		{"moves, without a record", object(`{}`, "q"), object(`{}`, "p"), object(`{"usher.dev/reservations":"from 7"}`, "q")},
+		{"moves, with a record", object(`{"usher.dev/reservations":"?"}`, "q"), object(`{"usher.dev/reservations":"!"}`, "p"), object(`{"usher.dev/reservations":"!from 7"}`, "q")},
+		{"gets namespaces", object(`{`+namespaces+`}`, "p"), object(`{}`, "p"), object(`{`+namespaces+`,"usher.dev/reservations":"from 7"}`, "p")},
+	} {
+		req := &admit.Request{Operation: admissionv1.Update, Object: parsedQuota(t, c.object), OldObject: parsedQuota(t, c.old)}
+		if err := quotaReservations(moving).Run(t.Context(), req, views.AsElasticQuota(req.Object)); err != nil {
+			t.Fatal(err)
+		}
+		after := c.object
+		if ops := req.Object.PatchJSON(); ops != nil {
+			patch, err := jsonpatch.DecodePatch(ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			patched, err := patch.Apply([]byte(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			after = string(patched)
+		}
+		if !jsonpatch.Equal([]byte(after), []byte(c.want)) {
+			t.Errorf("%s: %s, want %s", c.about, after, c.want)
 		}
 	}
 }
