@@ -304,6 +304,9 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 		}
 		used := c.used(q.Name)
 		for name := range now.charge() {
+			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && c.movedSince(view.Add(-simLag-simRequest)) {
+				continue // nothing may have limited it where the reservation was made, which then does not hold it
+			}
 			if limit, limited := c.quotas[q.Name].highest(name, began, view); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
 				total := used[name]
 				c.note("STORED %s: %s of %s above %s in %s", podKey(now.pod), name, total.String(), limit.String(), q.Name)
@@ -311,6 +314,11 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 			}
 		}
 	}
+}
+
+// movedSince reports whether a quota has moved since some time. The caller holds mu.
+func (c *cluster) movedSince(at time.Time) bool {
+	return len(c.reroots) > 0 && c.reroots[len(c.reroots)-1].at.After(at)
 }
 
 // grew reports whether a pod counts for more in a quota than before.
