@@ -28,11 +28,14 @@ type Program struct {
 	Err       io.Writer
 }
 
-// Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error.
+// Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error, also if the
+// output could not be written.
 func (p Program) Run(ctx context.Context, args []string) int {
+	out := &output{Writer: p.Out}
+	p.Out = out
 	root := p.Root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := out.orLost(root.ExecuteContext(ctx))
 	switch {
 	case err == nil:
 		return 0

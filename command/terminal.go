@@ -26,6 +26,9 @@ func newLogger(format string, to io.Writer) *logrus.Logger {
 
 // isTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
 func isTerminal(w any) bool {
+	if out, is := w.(*output); is {
+		w = out.Writer
+	}
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -1,0 +1,40 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// output is a standard output that keeps its first error, and writes nothing after it: what prints text need not look at each line.
+type output struct {
+	io.Writer
+	lock sync.Mutex
+	err  error
+}
+
+func (o *output) Write(p []byte) (n int, err error) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	if o.err != nil {
+		return 0, o.err
+	}
+	if n, err = o.Writer.Write(p); err != nil {
+		o.err = fmt.Errorf("standard output could not be written, so the answer is not complete: %w", err)
+	}
+	return n, o.err
+}
+
+// orLost returns the error of a command, and that some of its output is lost.
+func (o *output) orLost(err error) error {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	switch {
+	case o.err == nil:
+		return err
+	case err == nil || errors.Is(err, errDenied) || errors.Is(err, o.err):
+		return o.err
+	}
+	return errors.Join(err, o.err)
+}
