@@ -55,6 +55,11 @@ func (c *Case) body(w *instance) (review.Document, []byte, error) {
 	if d, err = c.reviewedOf(w, d, options); err != nil {
 		return d, nil, err
 	}
+	object := &unstructured.Unstructured{}
+	_ = json.Unmarshal(d.JSON, &object.Object) // AsReview says what is wrong
+	if err := review.CheckSubresource(options.SubResource, object.GroupVersionKind().GroupKind(), w.routes); err != nil {
+		return d, nil, fmt.Errorf("request.%w", err)
+	}
 	body, err := review.AsReview(d, options, w.catalogue)
 	return d, body, err
 }

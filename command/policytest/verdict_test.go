@@ -57,3 +57,24 @@ func TestHints(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
+
+// TestMisspeltSubresources: no case passes as skipped because of a subresource that nothing has.
+func TestMisspeltSubresources(t *testing.T) {
+	route := admit.Route{Path: "/x", For: admit.Pods(admissionv1.Connect)}
+	route.For[0].Resources = []string{"pods/special"}
+	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue(nil), asked: new(questions)}
+	for _, c := range []struct{ version, sub, want string }{
+		{"v1", "statsu", "request.subresource statsu: no kind and no route has it; did you mean status?"},
+		{"v1", "specal", "request.subresource specal: no kind and no route has it; did you mean special?"},
+		{"v1", "entirely-other", "request.subresource entirely-other: no kind and no route has it; there are "},
+		{"v1", "status", ""}, {"v1", "special", ""}, {"v1", "ephemeralcontainers", ""}, {"other.example.com/v1", "restart", ""},
+		{"other.example.com/v1", "statsu", "request.subresource statsu: no kind and no route has it"},
+	} {
+		found, _ := Read("dir/case.yaml", []byte("manifest: {apiVersion: "+c.version+", kind: Pod, metadata: {name: p}}\n"+
+			"request: {operation: UPDATE, subresource: "+c.sub+"}\nexpect: {verdict: skipped}\n"))
+		r := runIn(t.Context(), w, found[0], nil).Report
+		if c.want == "" && r.Verdict != review.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
+			t.Errorf("%s of %s: %s, %+v", c.sub, c.version, r.Verdict, r.Findings)
+		}
+	}
+}

@@ -1,11 +1,18 @@
 package review
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/nearest"
 )
 
 // subresources are those whose requests carry an object of another kind than the resource, such as pods/binding.
@@ -19,6 +26,35 @@ var subresources = map[string]metav1.GroupVersionKind{
 	"nodes/proxy":           {Version: "v1", Kind: "NodeProxyOptions"},
 	"services/proxy":        {Version: "v1", Kind: "ServiceProxyOptions"},
 	"serviceaccounts/token": {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
+}
+
+// alike are the subresources whose requests carry an object of the kind of the resource, or of kind Scale.
+var alike = []string{"approval", "ephemeralcontainers", "finalize", "log", "resize", "scale", "status"}
+
+// CheckSubresource returns an error for a subresource that no kind of Kubernetes and no route has, with the most similar one. A kind of
+// others may have any.
+func CheckSubresource(sub string, kind schema.GroupKind, routes []admit.Route) error {
+	known := slices.Clone(alike)
+	for name := range subresources {
+		known = append(known, name[strings.Index(name, "/")+1:])
+	}
+	for _, r := range routes {
+		for _, m := range r.For {
+			for _, resource := range m.Resources {
+				if _, of, found := strings.Cut(resource, "/"); found && of != "*" {
+					known = append(known, of)
+				}
+			}
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	similar := nearest.Question(sub, known)
+	others := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
+	if sub == "" || slices.Contains(known, sub) || others && similar == "" {
+		return nil
+	}
+	return fmt.Errorf("subresource %s: no kind and no route has it%s", sub, cmp.Or(similar, "; there are "+strings.Join(known, ", ")))
 }
 
 // ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be of the
