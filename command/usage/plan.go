@@ -64,6 +64,10 @@ func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) 
 	if of.GetName() == "" {
 		p.Of = of.GetKind() + " " + of.GetGenerateName() + "*"
 	}
+	if err := review.NewCatalogue(nil).Check(of.GroupVersionKind()); err != nil {
+		p.Unknown = fmt.Sprintf("%s is not counted: %v", p.Of, err)
+		return p, true
+	}
 	switch gvk := object.GroupVersionKind(); {
 	case gvk.Group == "" && gvk.Kind == "Pod":
 	case ofKubernetes(gvk.GroupKind()):
