@@ -41,7 +41,7 @@ the fields that the API server sets. Objects that a policy reads as parameters a
 			_, err = p.Out.Write(text)
 			return err
 		}
-		if err := os.WriteFile(out, text, 0o600); err != nil {
+		if err := saved.Write(out, text); err != nil {
 			return err
 		}
 		p.say(fmt.Sprintf("%s: %d objects of %s", out, len(all), host))
