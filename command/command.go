@@ -93,6 +93,7 @@ func (p Program) Root() *cobra.Command {
 	addGroup(root, "Learn", p.learnCommand(), p.playgroundCommand())
 	root.AddCommand(p.versionCommand())
 	p.complete(root)
+	checkShells(root)
 	return root
 }
 

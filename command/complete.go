@@ -57,6 +57,26 @@ func (p Program) complete(root *cobra.Command) {
 	root.PersistentFlags().VisitAll(register)
 }
 
+// checkShells makes `usher completion` refuse what is no shell that it knows.
+func checkShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	var shells []string
+	for _, c := range completion.Commands() {
+		shells = append(shells, c.Name())
+	}
+	completion.Args = nil
+	completion.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("completion %s: must be one of %s", args[0], strings.Join(shells, ", "))
+		}
+		return c.Help()
+	}
+}
+
 func values(all ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -200,7 +200,10 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	if err != nil {
 		return nil, err
 	}
-	documents := p.documentsOf(o)
+	documents, err := p.documentsOf(o)
+	if err != nil {
+		return nil, err
+	}
 	examiner.Learn(ctx, documents, o.Options)
 	calls := examiner.Calls(ctx, o.clusterSource.roots(), usher)
 	var reports []review.Report
@@ -245,12 +248,13 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.
-func (p Program) documentsOf(o doctorOptions) []review.Document {
+func (p Program) documentsOf(o doctorOptions) ([]review.Document, error) {
 	documents := p.readDocuments(o.files, o.recursive)
-	if !o.makesPods() {
-		return documents
+	err := review.CheckTemplates(documents, o.templates)
+	if err != nil || !o.makesPods() {
+		return documents, err
 	}
-	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true })
+	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
 }
 
 func (p Program) examinerOf(ctx context.Context, source reader.Source) (*doctor.Examiner, error) {

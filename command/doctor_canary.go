@@ -40,7 +40,9 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 	documents := []review.Document{doctor.CanaryPod()}
 	what := "the creation of a pod in namespace " + o.Namespace
 	if len(o.files) > 0 {
-		documents = p.documentsOf(o)
+		if documents, err = p.documentsOf(o); err != nil {
+			return nil, err
+		}
 		what = fmt.Sprintf("the creation of what is in %s", review.List(o.files))
 	}
 	config, err := apiserver.LoadConfig(o.clusterSource.kubeconfig, "")

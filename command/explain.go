@@ -155,12 +155,30 @@ func (p Program) explainMessage(ctx context.Context, o explainOptions, text stri
 	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
 		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
 	}
+	if err := o.checkMessage(refusals); err != nil {
+		return nil, err
+	}
 	by, err := p.knownPolicy(ctx, o, refusals)
 	if err != nil {
 		return nil, err
 	}
 	return explain.Messages(refusals, by, o.Options, p.requestsOf(o),
 		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+}
+
+// checkMessage returns an error for flags of the audit log that say nothing beside the text of refusals.
+func (o *explainOptions) checkMessage(refusals []explain.Refusal) error {
+	withID := slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.ID != "" })
+	switch {
+	case o.refusal != "":
+		return fmt.Errorf("--refusal %s: the message names a refusal, too: leave out --refusal to have the message explained, or the message to list requests", o.refusal)
+	case len(o.logs) > 0 && !withID:
+		return errors.New("--audit-log: the message has no id of a refusal by usher, by which requests are found: " +
+			"leave out --audit-log to have the message explained, or the message to list requests")
+	case len(o.logs) == 0 && (o.uid != "" || o.kind != "" || o.Blame || o.Documents):
+		return errors.New("--uid, --kind, --blame and --documents go with --audit-log: leave them out, or name the log")
+	}
+	return nil
 }
 
 // knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if

@@ -140,6 +140,9 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	}
 	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, asked: review.Asked{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	read := p.readDocuments(o.files, o.recursive)
+	if err := review.CheckTemplates(read, o.templates); err != nil {
+		return err
+	}
 	if run.given, err = run.stored(ctx, read); err != nil {
 		return err
 	}

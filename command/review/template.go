@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,21 @@ func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods
 		})...)
 	}
 	return pods
+}
+
+// CheckTemplates returns an error that names the paths of templates at which no document has anything. What cannot be read may have it.
+func CheckTemplates(documents []Document, paths []string) error {
+	var problems []error
+	for _, path := range paths {
+		if !slices.ContainsFunc(documents, func(d Document) bool {
+			_, found := rawAt(d.JSON, strings.Split(path, "."))
+			return d.Err != nil || found
+		}) {
+			problems = append(problems, fmt.Errorf("--template-path %s: no object has anything at this path; "+
+				"name the path of a pod template, such as spec.template, or leave it out", path))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // podAt returns the pod of one template, or none if there is no template.

@@ -1,0 +1,29 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"usher.dev/usher/colocation"
+	"usher.dev/usher/server/suite"
+)
+
+// TestMistakesAreErrors: what names nothing is an error that names it, with the way out.
+func TestMistakesAreErrors(t *testing.T) {
+	const pods = "../samples/manifests/pods.yaml"
+	for line, want := range map[string]string{
+		"completion nonsense":                                                    "completion nonsense: must be one of bash, zsh, fish, powershell",
+		"review --template-path spec.nothing " + pods:                            "--template-path spec.nothing: no object has anything at this path",
+		"doctor --cluster-dir ../samples/cluster --template-path spec.x " + pods: "--template-path spec.x: no object has anything at this path",
+		"explain --refusal 1f0c9a3e -":                                           "leave out --refusal to have the message explained, or the message",
+		"explain --audit-log ../samples/audit/audit.log -":                       "leave out --audit-log to have the message explained, or the message",
+		"explain --blame -":                                                      "--blame and --documents go with --audit-log",
+	} {
+		in := strings.NewReader(`Error from server: admission webhook "a.example.com" denied the request: no`)
+		var out, errs strings.Builder
+		code := Program{Suites: suite.List{colocation.New()}.WithDefaults(), In: in, Out: &out, Err: &errs}.Run(t.Context(), strings.Fields(line))
+		if code != 2 || !strings.Contains(errs.String(), want) {
+			t.Errorf("usher %s: exit code %d, %s", line, code, errs.String())
+		}
+	}
+}
