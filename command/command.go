@@ -35,6 +35,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	p.Out = out
 	root := p.Root()
 	root.SetArgs(args)
+	if len(args) > 0 && args[0] == "completion" {
+		checkShells(root)
+	}
 	err := out.orLost(root.ExecuteContext(ctx))
 	switch {
 	case err == nil:
@@ -93,7 +96,6 @@ func (p Program) Root() *cobra.Command {
 	addGroup(root, "Learn", p.learnCommand(), p.playgroundCommand())
 	root.AddCommand(p.versionCommand())
 	p.complete(root)
-	checkShells(root)
 	return root
 }
 
