@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,7 +58,7 @@ func (r *reviewing) withPods(documents []review.Document) []review.Document {
 func (r *reviewing) printReviews(documents []review.Document) error {
 	var problems []error
 	for _, d := range documents {
-		body, err := review.AsReview(d, r.o.Options, r.kinds)
+		body, err := r.asReview(d)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
 			continue
@@ -67,6 +68,17 @@ func (r *reviewing) printReviews(documents []review.Document) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// asReview returns the AdmissionReview of a document, unless nothing has the subresource of the flags.
+func (r *reviewing) asReview(d review.Document) ([]byte, error) {
+	object := &unstructured.Unstructured{}
+	if d.Err == nil && !d.IsReview() && json.Unmarshal(d.JSON, &object.Object) == nil {
+		if err := review.CheckSubresource(r.o.SubResource, object.GroupVersionKind().GroupKind(), r.routes); err != nil {
+			return nil, fmt.Errorf("--%w", err)
+		}
+	}
+	return review.AsReview(d, r.o.Options, r.kinds)
 }
 
 // reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
@@ -85,7 +97,7 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 		policies = examiner.Policies(ctx)
 	}
 	for _, d := range documents {
-		body, err := review.AsReview(d, r.o.Options, r.kinds)
+		body, err := r.asReview(d)
 		if err != nil {
 			reports = append(reports, review.NotSent(d, err))
 			continue

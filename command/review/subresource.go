@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,27 +35,30 @@ var alike = []string{"approval", "ephemeralcontainers", "finalize", "log", "resi
 // CheckSubresource returns an error for a subresource that no kind of Kubernetes and no route has, with the most similar one. A kind of
 // others may have any.
 func CheckSubresource(sub string, kind schema.GroupKind, routes []admit.Route) error {
-	known := slices.Clone(alike)
-	for name := range subresources {
-		known = append(known, name[strings.Index(name, "/")+1:])
-	}
-	for _, r := range routes {
-		for _, m := range r.For {
-			for _, resource := range m.Resources {
-				if _, of, found := strings.Cut(resource, "/"); found && of != "*" {
-					known = append(known, of)
-				}
-			}
-		}
-	}
-	slices.Sort(known)
-	known = slices.Compact(known)
+	known := subresourcesWith(routes)
 	similar := nearest.Question(sub, known)
 	others := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 	if sub == "" || slices.Contains(known, sub) || others && similar == "" {
 		return nil
 	}
 	return fmt.Errorf("subresource %s: no kind and no route has it%s", sub, cmp.Or(similar, "; there are "+strings.Join(known, ", ")))
+}
+
+// subresourcesWith returns the subresources of Kubernetes and of routes, sorted.
+func subresourcesWith(routes []admit.Route) []string {
+	known, resources := slices.Clone(alike), slices.Collect(maps.Keys(subresources))
+	for _, r := range routes {
+		for _, m := range r.For {
+			resources = append(resources, m.Resources...)
+		}
+	}
+	for _, resource := range resources {
+		if _, of, found := strings.Cut(resource, "/"); found && of != "*" {
+			known = append(known, of)
+		}
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
 }
 
 // ofSubresource returns the kind, resource and object of a request for a subresource. The manifest may be of the

@@ -12,6 +12,7 @@ import (
 func TestMistakesAreErrors(t *testing.T) {
 	const pods = "../samples/manifests/pods.yaml"
 	for line, want := range map[string]string{
+		"review --operation UPDATE --subresource statsu -o review " + pods: "--subresource statsu: no kind and no route has it; did you mean status?",
 		"completion nonsense":                                                    "completion nonsense: must be one of bash, zsh, fish, powershell",
 		"review --template-path spec.nothing " + pods:                            "--template-path spec.nothing: no object has anything at this path",
 		"doctor --cluster-dir ../samples/cluster --template-path spec.x " + pods: "--template-path spec.x: no object has anything at this path",
