@@ -145,7 +145,7 @@ const maxAnnounce = 5 * time.Second
 func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c QuotaChange, made change) error {
 	for {
 		object, err := l.object(ctx, top)
-		if err == nil && object.Quota.Parent != top.Parent {
+		if err == nil && !samePlace(object.Quota, top) {
 			err = errOldTree // decisions are written elsewhere
 		}
 		if err == nil {

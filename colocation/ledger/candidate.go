@@ -82,8 +82,7 @@ func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 // own reports whether the pod belongs to the quota of its namespace, by no label.
 func (p *placement) own() bool { return p.pod.Label == "" }
 
-// grows reports whether the pod moves to another quota or is charged for more than before. Another label may lead to
-// the same quota. A pod that gives up resources need not fit into a quota that has since become too small for it.
+// grows reports whether the pod moves to another quota or is charged for more than before. A pod that gives up resources need not fit into a quota that has since become too small for it.
 func (p *placement) grows() bool {
 	return p.before == nil || p.moves() || !quantity.Covers(p.beforeCharge, p.charge)
 }
@@ -119,5 +118,8 @@ func (p *placement) judgedAnywhere() bool {
 	return false
 }
 
-// moves reports whether an update gives the pod another quota.
-func (p *placement) moves() bool { return p.before != nil && p.before.Name != p.verdict.Binding.Name }
+// moves reports whether an update gives the pod another quota, or may: where another label leads to the same quota, only the record
+// shows whether that is still so.
+func (p *placement) moves() bool {
+	return p.before != nil && (p.before.Name != p.verdict.Binding.Name || p.stored.Label != p.pod.Label)
+}

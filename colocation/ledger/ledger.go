@@ -255,8 +255,8 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 	if object.Quota == nil {
 		object.Quota = q
 	}
-	if object.Quota.Parent != q.Parent {
-		return view{}, errOldTree // it may no longer be the top, so that other replicas write elsewhere
+	if !samePlace(object.Quota, q) {
+		return view{}, errOldTree // other replicas may write elsewhere, or count other pods here
 	}
 	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
 }

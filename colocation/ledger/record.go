@@ -168,10 +168,10 @@ func (r *reservation) quotaIn(tree *quota.Tree) string {
 	return tree.Bind(quota.BindingKey{Namespace: namespace}, false).Name
 }
 
-// alike reports whether two reservations are for pods of one name in one quota. At most one of these pods exists at any
+// alike reports whether two reservations are for pods of one name in one quota, also when a namespace moves. At most one of these pods exists at any
 // time, so the larger reservation suffices for both.
 func (r *reservation) alike(other *reservation) bool {
-	return r.Pod == other.Pod && r.Quota == other.Quota && r.Update == other.Update
+	return r.Pod == other.Pod && r.Quota == other.Quota && r.Own == other.Own && r.Update == other.Update
 }
 
 // merge merges a previous reservation that is alike into r.

@@ -39,6 +39,12 @@ func sameForPods(a, b *quota.Quota) bool {
 		slices.Equal(a.Namespaces, b.Namespaces) && maps.EqualFunc(a.Max, b.Max, equal) && maps.EqualFunc(a.Admission, b.Admission, equal)
 }
 
+// samePlace reports whether two states of a top leave it the top of the same pods. A change of it is not announced in its own record:
+// who finds the object changed there must observe the change before it decides. The limits count at once.
+func samePlace(a, b *quota.Quota) bool {
+	return a.UID == b.UID && a.Parent == b.Parent && slices.Equal(a.Namespaces, b.Namespaces)
+}
+
 // tightens reports whether a limit of a quota falls or appears.
 func tightens(before, after *quota.Quota) bool {
 	for _, list := range []corev1.ResourceList{after.Max, after.Admission} {
