@@ -216,6 +216,12 @@ func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
 	do(a)
 }
 
+// has reports whether any pods that count belong to a quota, or name it if it does not exist.
+func (a *accounts) has(tree *quota.Tree, name string) (any bool) {
+	a.with(tree, func(a *accounts) { any = len(a.keysOf[name]) > 0 })
+	return any
+}
+
 // upTo returns errBehind if the pods are not known up to the version. The caller holds mu.
 func (a *accounts) upTo(version string) error {
 	if !a.listed || older(a.version, version) {

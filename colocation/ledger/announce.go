@@ -76,7 +76,7 @@ func temporary(err error) bool {
 func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	shown := v.tree
 	v.tree = having(shown, c.identity(), c.Old)
-	tops, names := concerns(v.tree, c, l.options.LabelOnly)
+	tops, names := concerns(v.tree, c, l.options.LabelOnly, l.accounts.has(shown, c.identity().Name))
 	if len(names) == 0 {
 		return nil
 	}

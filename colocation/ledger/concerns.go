@@ -13,13 +13,17 @@ import (
 // concerns returns the quotas whose pods must not be decided on before a change is observed, and the tops of the trees
 // that they are in before or after it. A change that only gives room concerns none. The quota itself is never among the
 // tops: its own write conflicts with any decision that is written there, and a webhook must not write to the object under
-// review, because the API server would then ask again.
-func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Quota, names []string) {
+// review, because the API server would then ask again. named reports that pods name a new quota already: exempt ones, or those that it had
+// before it was deleted with its namespace.
+func concerns(tree *quota.Tree, c QuotaChange, labelOnly, named bool) (tops []*quota.Quota, names []string) {
 	id := c.identity()
 	before, after := having(tree, id, c.Old), having(tree, id, c.New)
 	all := map[string]bool{}
 	switch {
 	case c.Old == nil:
+		if named {
+			joins(all, nil, after.Path(id.Name))
+		}
 		for _, child := range after.Children(id.Name) { // it had named the quota as its parent, which did not exist
 			if from, to := before.Path(child), after.Path(child); len(to) > len(from) {
 				all[child] = true
@@ -47,7 +51,7 @@ func concerns(tree *quota.Tree, c QuotaChange, labelOnly bool) (tops []*quota.Qu
 	at := map[string]*quota.Quota{}
 	for name := range all {
 		for _, path := range [][]*quota.Quota{before.Path(name), after.Path(name)} {
-			if len(path) > 0 && path[len(path)-1].Identity() != id && !api.ReservedQuota(path[len(path)-1].Name) {
+			if len(path) > 0 && path[len(path)-1].Identity() != id && !api.ReservedQuota(name) {
 				at[path[len(path)-1].Name] = path[len(path)-1]
 			}
 		}

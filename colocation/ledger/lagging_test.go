@@ -128,3 +128,24 @@ func TestAttemptsAndMovedNamespace(t *testing.T) {
 	expect(t, "q", b.reserve(r.Ledger, ask(makePod("q/b", "b", "cpu=5"))), "full q cpu: 5+0+5 of 9")
 	expect(t, "z", b.reserve(r.Ledger, ask(makePod("z/c", "c", "cpu=5"))), "full z cpu: 5+0+5 of 9")
 }
+
+// A new quota that pods name already, for example exempt ones, brings these into the sums of the quotas above it.
+func TestNewQuotaWithPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := lay(t, makeQuota("top", "", "cpu=9"), makeQuota("o", "top", "cpu=9"))
+		r1, behind := b.watcher("r1"), b.watcher("behind")
+		pod, at := labelled(makePod("kube-system/a", "a", "cpu=5"), "n"), b.stored()
+		for _, r := range []*watcher{r1, behind} {
+			r.Pods().Put(seenPod(pod, at))
+		}
+		made := created(listing(makeQuota("n", "top", "cpu=9"), 1), "u1")
+		expect(t, "announced", r1.replaces(t, "n", made), nil)
+		b.store.set(made)
+		answer := behind.asks(makePod("o/b", "b", "cpu=5"))
+		time.Sleep(maxBehind / 2)
+		expect(t, "behind", soon(answer), "waits")
+		behind.show("n")
+		time.Sleep(maxChange)
+		expect(t, "not behind", soon(answer), "full top cpu: 5+5+0 of 9")
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 )
 
@@ -264,9 +265,9 @@ func TestConcerns(t *testing.T) {
 		return q
 	}
 	stored := []*quota.Quota{makeQuota("top", "", "cpu=9"), makeQuota("mid", "top", "cpu=9"), makeQuota("q", "mid", "cpu=4"), makeQuota("o", "top", "cpu=4"),
-		makeQuota("other", "", "cpu=9"), makeQuota("s", "other", "cpu=9"), makeQuota("orphan", "lost", "cpu=9")}
+		makeQuota("other", "", "cpu=9"), makeQuota("s", "other", "cpu=9"), makeQuota("orphan", "lost", "cpu=9"), makeQuota(api.SystemQuota, "", ""), makeQuota("below", api.SystemQuota, "cpu=4")}
 	tree := quota.NewTree(stored)
-	q := stored[2]
+	q, below := stored[2], stored[8]
 	for _, c := range []struct {
 		name     string
 		old, new *quota.Quota
@@ -291,6 +292,7 @@ func TestConcerns(t *testing.T) {
 		{"new, named like a namespace that another lists", nil, own(claims(makeQuota("m", "other", "cpu=4"))), "other: m other"},
 		{"new, and the parent of some already", nil, claims(makeQuota("lost", "top", "cpu=4")), "orphan top: lost orphan top"},
 		{"deleted", q, nil, "top: q"},
+		{"below a reserved one", below, makeQuota("below", api.SystemQuota, "cpu=3"), api.SystemQuota + ": below"},
 		{"a namespace to none", q, claims(makeQuota("q", "mid", "cpu=4")), "top: q"},
 	} {
 		before := tree
@@ -298,7 +300,7 @@ func TestConcerns(t *testing.T) {
 			before = tree.With(map[types.NamespacedName]*quota.Quota{c.old.Identity(): c.old})
 		}
 		for _, shown := range []*quota.Tree{before, before.With(map[types.NamespacedName]*quota.Quota{QuotaChange{Old: c.old, New: c.new}.identity(): c.new})} {
-			tops, names := concerns(shown, QuotaChange{Old: c.old, New: c.new}, false)
+			tops, names := concerns(shown, QuotaChange{Old: c.old, New: c.new}, false, false)
 			at := []string{}
 			for _, top := range tops {
 				at = append(at, top.Name)
