@@ -57,6 +57,9 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 				if err == nil && len(verdict.Problems) == 0 {
 					err = ask.announce(ctx, req, c)
 				}
+				if err == nil && c.New == nil && len(verdict.Problems) == 0 { // pods may have been stored before the announcement
+					verdict, err = ask.Pending.Judge(ask.Rules, stored, c)
+				}
 				return verdict, err
 			})
 		},

@@ -227,6 +227,17 @@ func TestQuotaRulesWarnsOfFlaws(t *testing.T) {
 	}
 }
 
+// A quota to which pods were admitted before its deletion was announced, and after the rules looked, is not deleted.
+func TestDeletionAndPods(t *testing.T) {
+	stored, pods := quotaText("q", "", `,"resourceVersion":"7"`, ""), 0
+	ask := forest(t, stored)
+	ask.Rules.HasPods = func(string) ([]string, int) { return nil, pods }
+	ask.Announce = func(context.Context, rules.Change, string) error { pods = 1; return nil }
+	if problems := admitQuota(t, ask, quotaRequest(t, "", stored)); len(problems) != 1 || !strings.Contains(problems[0], "q has 1 pod") {
+		t.Errorf("%q", problems)
+	}
+}
+
 // An admitted change is announced before it is stored, with the version that it replaces; a refused one and a dry run are
 // not. A change that cannot be announced is not admitted.
 func TestQuotaRulesAnnounces(t *testing.T) {
