@@ -119,7 +119,7 @@ func (p *placement) judgedAnywhere() bool {
 }
 
 // moves reports whether an update gives the pod another quota, or may: where another label leads to the same quota, only the record
-// shows whether that is still so.
+// shows whether that is still so. Without other replicas there is no doubt, and from is empty.
 func (p *placement) moves() bool {
-	return p.before != nil && (p.before.Name != p.verdict.Binding.Name || p.stored.Label != p.pod.Label)
+	return p.before != nil && (p.before.Name != p.verdict.Binding.Name || p.from != "" && p.stored.Label != p.pod.Label)
 }
