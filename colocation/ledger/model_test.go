@@ -210,6 +210,9 @@ func (w *world) event() func() {
 	if w.reroots && w.c.chance(0.1) {
 		return w.reroot
 	}
+	if w.reroots && w.c.chance(0.1) {
+		return w.borrow
+	}
 	if len(w.labels) > 0 && w.c.chance(0.1) {
 		return w.recreate
 	}

@@ -393,6 +393,9 @@ func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, 
 	if err == nil {
 		err = r.ledger.Announce(ctx, change)
 	}
+	if tree, known := r.known(ctx, ""); err == nil && known == nil && change.New == nil && r.needs(tree, change.Old) {
+		err = errNeeded
+	}
 	decided = time.Now()
 	if r.step(); err == nil {
 		err = ctx.Err() // the API server has given up
@@ -416,7 +419,7 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 	if parent := w.c.quotas[next.Parent]; w.c.isDown() || one.Version != version || parent != nil && parent.gone {
 		return false
 	}
-	if one.Quota.Parent != next.Parent {
+	if !samePlace(one.Quota, next) {
 		if !unwaited { // the mutating webhook has been asked, and is not of the version before
 			one.Record = Moving(one.Record, version)
 		}
@@ -424,7 +427,7 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
 		w.c.stats.Reroots++
 	}
-	w.c.note("quota %s: %s below %s, late: %v", name, inShort(next.Max), next.Parent, late)
+	w.c.note("quota %s: %s below %s, for %v, late: %v", name, inShort(next.Max), next.Parent, next.Namespaces, late)
 	w.c.putQuota(name, next)
 	last := &one.specs[len(one.specs)-1]
 	last.late, last.unwaited = late, unwaited
@@ -517,6 +520,22 @@ func (w *world) reroot() {
 			next.Parent = parent
 		default:
 			next.Parent = api.RootQuota
+		}
+		return true
+	})
+}
+
+// borrow lets a quota take the namespace of a leaf, or give it back: of two that list a namespace, the one with the lower name has it.
+func (w *world) borrow() {
+	leaf, to := w.anyLeaf(), w.names[w.c.n(len(w.names))]
+	if to >= leaf || slices.Contains(w.labels, leaf) || slices.Contains(w.labels, to) {
+		return
+	}
+	w.changeQuota(to, func(next *quota.Quota) bool {
+		if next.Namespaces = slices.Clone(next.Namespaces); slices.Contains(next.Namespaces, leaf) {
+			next.Namespaces = slices.DeleteFunc(next.Namespaces, func(name string) bool { return name == leaf })
+		} else {
+			next.Namespaces = append(next.Namespaces, leaf)
 		}
 		return true
 	})
