@@ -82,7 +82,8 @@ func limits(b quota.Binding) bool { return b.Quota != nil || b.Unknown() }
 // own reports whether the pod belongs to the quota of its namespace, by no label.
 func (p *placement) own() bool { return p.pod.Label == "" }
 
-// grows reports whether the pod moves to another quota or is charged for more than before. A pod that gives up resources need not fit into a quota that has since become too small for it.
+// grows reports whether the pod moves to another quota or is charged for more than before. A pod that gives up resources need not fit
+// into a quota that has since become too small for it.
 func (p *placement) grows() bool {
 	return p.before == nil || p.moves() || !quantity.Covers(p.beforeCharge, p.charge)
 }
