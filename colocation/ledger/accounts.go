@@ -217,9 +217,9 @@ func (a *accounts) with(tree *quota.Tree, do func(*accounts)) {
 }
 
 // has reports whether any pods that count belong to a quota, or name it if it does not exist.
-func (a *accounts) has(tree *quota.Tree, name string) (any bool) {
-	a.with(tree, func(a *accounts) { any = len(a.keysOf[name]) > 0 })
-	return any
+func (a *accounts) has(tree *quota.Tree, name string) (some bool) {
+	a.with(tree, func(a *accounts) { some = len(a.keysOf[name]) > 0 })
+	return some
 }
 
 // upTo returns errBehind if the pods are not known up to the version. The caller holds mu.

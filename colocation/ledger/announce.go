@@ -76,7 +76,8 @@ func temporary(err error) bool {
 func (l *Ledger) announce(ctx context.Context, v view, c QuotaChange) error {
 	shown := v.tree
 	v.tree = having(shown, c.identity(), c.Old)
-	tops, names := concerns(v.tree, c, l.options.LabelOnly, l.accounts.has(shown, c.identity().Name))
+	named := c.Old == nil && l.accounts.has(shown, c.identity().Name)
+	tops, names := concerns(v.tree, c, l.options.LabelOnly, named)
 	if len(names) == 0 {
 		return nil
 	}

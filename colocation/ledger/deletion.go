@@ -19,11 +19,11 @@ var errUsed = fmt.Errorf("pods were admitted to it that this replica may not hav
 // all quotas.
 func (l *Ledger) unused(v view, found record, name string) (err error) {
 	found.Pods = slices.DeleteFunc(slices.Clone(found.Pods), func(r reservation) bool { return name != "" && r.quotaIn(v.tree) != name })
-	v.now = l.options.Now()
+	now := l.options.Now() // before the accounts are locked: in tests a clock may stand still
 	l.accounts.with(v.tree, func(a *accounts) {
 		if a.upTo(found.Seen) != nil {
 			err = errUsed
-		} else if next, _ := l.dropSeen(a, view{now: v.now}, found); len(next.Pods) > 0 {
+		} else if next, _ := l.dropSeen(a, view{now: now}, found); len(next.Pods) > 0 {
 			err = errUsed
 		}
 	})

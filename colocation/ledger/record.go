@@ -168,8 +168,8 @@ func (r *reservation) quotaIn(tree *quota.Tree) string {
 	return tree.Bind(quota.BindingKey{Namespace: namespace}, false).Name
 }
 
-// alike reports whether two reservations are for pods of one name in one quota, also when a namespace moves. At most one of these pods exists at any
-// time, so the larger reservation suffices for both.
+// alike reports whether two reservations are for pods of one name in one quota, also when a namespace moves. At most one of these pods
+// exists at any time, so the larger reservation suffices for both.
 func (r *reservation) alike(other *reservation) bool {
 	return r.Pod == other.Pod && r.Quota == other.Quota && r.Own == other.Own && r.Update == other.Update
 }

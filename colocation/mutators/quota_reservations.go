@@ -10,15 +10,15 @@ import (
 	"usher.dev/usher/colocation/views"
 )
 
-// quotaReservations protects the quota ledger's record from other writers: a new quota has none, and an update keeps
-// the stored one. A kubectl replace would lose it, with the reservations of pods that are just being created; a copied
-// manifest would bring another quota's. The ledger's own writes are excluded by the webhook configuration. moving returns the
-// record of a quota that gets another parent or other namespaces, from the stored record and resourceVersion (ledger.Moving); nil
-// if quotas are not evaluated.
+// quotaReservations protects the quota ledger's record from other writers: a new quota has none, and an update keeps the stored one,
+// with a mark if the quota moves. A kubectl replace would lose it, with the reservations of pods that are just being created; a copied
+// manifest would bring another quota's. The ledger's own writes are excluded by the webhook configuration. moving returns the record of a
+// quota that gets another parent or other namespaces, from the stored record and resourceVersion (ledger.Moving); nil if quotas are not
+// evaluated.
 func quotaReservations(moving func(record, version string) string) admit.Mutator[views.ElasticQuota] {
 	return admit.Mutator[views.ElasticQuota]{
 		Name: "quota-reservations",
-		Doc:  "keeps the annotation " + api.AnnotationQuotaReservations + ", the quota ledger's record, as it is stored, and notes there that the quota moves; a new quota has none",
+		Doc:  "keeps the quota ledger's record, annotation " + api.AnnotationQuotaReservations + ", as stored, and marks it when the quota moves; a new quota has none",
 		Run: func(_ context.Context, req *admit.Request, q *views.ElasticQuota) error {
 			var text string
 			var stored bool
@@ -27,7 +27,8 @@ func quotaReservations(moving func(record, version string) string) admit.Mutator
 				before := views.AsElasticQuota(req.OldObject)
 				text, stored = before.Annotation(api.AnnotationQuotaReservations)
 				if moving != nil && moves(before, q) {
-					text, stored = moving(text, before.Readable().ResourceVersion), true
+					text = moving(text, before.Readable().ResourceVersion)
+					stored = stored || text != ""
 				}
 			case req.Operation != admissionv1.Create:
 				req.Explain("the review has no stored quota, so the ledger's record is left as it is")

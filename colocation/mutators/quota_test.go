@@ -226,15 +226,21 @@ func TestQuotaReservationsOfMoved(t *testing.T) {
 		return `{"metadata":{"name":"q","resourceVersion":"7","annotations":` + annotations + `,"labels":{"quota.scheduling.koordinator.sh/parent":"` + parent + `"}}}`
 	}
 	moving := func(record, version string) string { return record + "from " + version }
+	empty := func(record, _ string) string { return record }
 	const namespaces = `"quota.scheduling.koordinator.sh/namespaces":"[]"`
 	for _, c := range []struct{ about, object, old, want string }{
+		{"moves, and nothing is to be noted", object(`{}`, "q"), object(`{}`, "p"), object(`{}`, "q")},
 		{"stays", object(`{"a":"b"}`, "p"), object(`{"a":"c"}`, "p"), object(`{"a":"b"}`, "p")},
 		{"moves, without a record", object(`{}`, "q"), object(`{}`, "p"), object(`{"usher.dev/reservations":"from 7"}`, "q")},
 		{"moves, with a record", object(`{"usher.dev/reservations":"?"}`, "q"), object(`{"usher.dev/reservations":"!"}`, "p"), object(`{"usher.dev/reservations":"!from 7"}`, "q")},
 		{"gets namespaces", object(`{`+namespaces+`}`, "p"), object(`{}`, "p"), object(`{`+namespaces+`,"usher.dev/reservations":"from 7"}`, "p")},
 	} {
 		req := &admit.Request{Operation: admissionv1.Update, Object: parsedQuota(t, c.object), OldObject: parsedQuota(t, c.old)}
-		if err := quotaReservations(moving).Run(t.Context(), req, views.AsElasticQuota(req.Object)); err != nil {
+		step := quotaReservations(moving)
+		if strings.Contains(c.about, "nothing is to be noted") {
+			step = quotaReservations(empty)
+		}
+		if err := step.Run(t.Context(), req, views.AsElasticQuota(req.Object)); err != nil {
 			t.Fatal(err)
 		}
 		after := c.object

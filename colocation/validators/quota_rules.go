@@ -49,21 +49,31 @@ func quotaRules(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 		},
 		Commit: func(ctx context.Context, req *admit.Request, q *views.ElasticQuota) (field.ErrorList, error) {
 			return judgeQuota(req, q, func(c rules.Change) (rules.Verdict, error) {
-				stored := ask.stored(ctx, c)
-				if err := ctx.Err(); err != nil {
-					return rules.Verdict{}, err
-				}
-				verdict, err := ask.Pending.Admit(ask.Rules, stored, c)
-				if err == nil && len(verdict.Problems) == 0 {
-					err = ask.announce(ctx, req, c)
-				}
-				if err == nil && c.New == nil && len(verdict.Problems) == 0 { // pods may have been stored before the announcement
-					verdict, err = ask.Pending.Judge(ask.Rules, stored, c)
-				}
-				return verdict, err
+				return ask.admit(ctx, req, c)
 			})
 		},
 	}
+}
+
+// admit judges a change, keeps it, and announces it. A deletion is kept last: it is judged again after its announcement, before which
+// pods may have been stored.
+func (q QuotaQuestions) admit(ctx context.Context, req *admit.Request, c rules.Change) (rules.Verdict, error) {
+	stored := q.stored(ctx, c)
+	if err := ctx.Err(); err != nil {
+		return rules.Verdict{}, err
+	}
+	first := q.Pending.Admit
+	if c.New == nil {
+		first = q.Pending.Judge
+	}
+	verdict, err := first(q.Rules, stored, c)
+	if err == nil && len(verdict.Problems) == 0 {
+		err = q.announce(ctx, req, c)
+	}
+	if err == nil && len(verdict.Problems) == 0 && c.New == nil {
+		return q.Pending.Admit(q.Rules, stored, c)
+	}
+	return verdict, err
 }
 
 // stored returns the query for the tree, after waiting for the new parent of the quota. Pending calls the query again

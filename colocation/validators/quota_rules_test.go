@@ -229,12 +229,15 @@ func TestQuotaRulesWarnsOfFlaws(t *testing.T) {
 
 // A quota to which pods were admitted before its deletion was announced, and after the rules looked, is not deleted.
 func TestDeletionAndPods(t *testing.T) {
-	stored, pods := quotaText("q", "", `,"resourceVersion":"7"`, ""), 0
-	ask := forest(t, stored)
-	ask.Rules.HasPods = func(string) ([]string, int) { return nil, pods }
+	parent, stored, pods := quotaText("p", "", `,"resourceVersion":"6"`, ""), quotaText("q", "parent=p", `,"resourceVersion":"7"`, ""), 0
+	ask := forest(t, parent, stored)
+	ask.Rules.HasPods = func(name string) ([]string, int) { return nil, map[string]int{"q": pods}[name] }
 	ask.Announce = func(context.Context, rules.Change, string) error { pods = 1; return nil }
 	if problems := admitQuota(t, ask, quotaRequest(t, "", stored)); len(problems) != 1 || !strings.Contains(problems[0], "q has 1 pod") {
 		t.Errorf("%q", problems)
+	}
+	if problems := admitQuota(t, ask, quotaRequest(t, "", parent)); len(problems) != 1 || !strings.Contains(problems[0], "children") {
+		t.Errorf("the refused deletion counts: %q", problems)
 	}
 }
 
