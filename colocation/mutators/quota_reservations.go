@@ -1,6 +1,7 @@
 package mutators
 
 import (
+	"cmp"
 	"context"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -44,9 +45,10 @@ func quotaReservations(moving func(record, version string) string) admit.Mutator
 	}
 }
 
-// moves reports whether a quota gets another parent or other namespaces.
+// moves reports whether a quota gets another parent or other namespaces. One without the label is below the root quota.
 func moves(before, after *views.ElasticQuota) bool {
 	was, _ := before.Annotation(api.AnnotationQuotaNamespaces)
 	is, _ := after.Annotation(api.AnnotationQuotaNamespaces)
-	return was != is || before.Label(api.LabelQuotaParent) != after.Label(api.LabelQuotaParent)
+	parent := func(q *views.ElasticQuota) string { return cmp.Or(q.Label(api.LabelQuotaParent), api.RootQuota) }
+	return was != is || parent(before) != parent(after)
 }

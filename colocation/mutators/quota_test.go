@@ -231,6 +231,7 @@ func TestQuotaReservationsOfMoved(t *testing.T) {
 	for _, c := range []struct{ about, object, old, want string }{
 		{"moves, and nothing is to be noted", object(`{}`, "q"), object(`{}`, "p"), object(`{}`, "q")},
 		{"stays", object(`{"a":"b"}`, "p"), object(`{"a":"c"}`, "p"), object(`{"a":"b"}`, "p")},
+		{"loses the label", object(`{}`, ""), object(`{}`, "koordinator-root-quota"), object(`{}`, "")},
 		{"moves, without a record", object(`{}`, "q"), object(`{}`, "p"), object(`{"usher.dev/reservations":"from 7"}`, "q")},
 		{"moves, with a record", object(`{"usher.dev/reservations":"?"}`, "q"), object(`{"usher.dev/reservations":"!"}`, "p"), object(`{"usher.dev/reservations":"!from 7"}`, "q")},
 		{"gets namespaces", object(`{`+namespaces+`}`, "p"), object(`{}`, "p"), object(`{`+namespaces+`,"usher.dev/reservations":"from 7"}`, "p")},
