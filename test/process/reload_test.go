@@ -261,7 +261,7 @@ func TestProcessHalfAPolicy(t *testing.T) {
 		p := launched(t, launch{args: append([]string{"--config", file, "--cluster-dir", "samples/cluster"}, c.args...)})
 		putFile(t, file, []byte(half))
 		eventually(t, "the half policy was read", func() bool {
-			return p.metric(t, "usher_policy_dropped_sections ") == c.dropped && p.metric(t, "usher_policy_current ") == c.current
+			return p.metric(t, "usher_policy_dropped_sections ") == c.dropped && p.metric(t, "usher_policy_current ") == c.current && p.logs(missing) > 0
 		})
 		if n := p.logs(missing); n != 1 {
 			t.Errorf("%v: %d lines of the log name the section %s\n%s", c.args, n, missing, p.log)
