@@ -419,16 +419,16 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 	if parent := w.c.quotas[next.Parent]; w.c.isDown() || one.Version != version || parent != nil && parent.gone {
 		return false
 	}
-	if !samePlace(one.Quota, next) {
-		if !unwaited { // the mutating webhook has been asked, and is not of the version before
-			one.Record = Moving(one.Record, version)
-		}
-		late = late || unwaited
-		w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
-		w.c.stats.Reroots++
+	moves := !samePlace(one.Quota, next)
+	if late = late || unwaited && moves; moves && !unwaited { // the mutating webhook has been asked, and is not of the version before
+		one.Record = Moving(one.Record, version)
 	}
 	w.c.note("quota %s: %s below %s, for %v, late: %v", name, inShort(next.Max), next.Parent, next.Namespaces, late)
-	w.c.putQuota(name, next)
+	before := w.c.tree
+	if w.c.putQuota(name, next); moves {
+		w.c.moved(before, late, unwaited)
+		w.c.stats.Reroots++
+	}
 	last := &one.specs[len(one.specs)-1]
 	last.late, last.unwaited = late, unwaited
 	return true
@@ -462,8 +462,9 @@ func (w *world) recreate() {
 			return
 		}
 		w.c.note("delete quota %s", name)
-		w.c.reroots = append(w.c.reroots, reroot{time.Now(), time.Since(answered) > maxChange/2, unwaited})
+		before := w.c.tree
 		w.c.removeQuota(one)
+		w.c.moved(before, time.Since(answered) > maxChange/2, unwaited)
 		w.c.mu.Unlock()
 		time.Sleep(w.c.upTo(4 * time.Second))
 	}
@@ -485,8 +486,9 @@ func (w *world) recreate() {
 	late := time.Since(answered) > maxChange/2
 	w.c.note("quota %s (%s): %s below %s, created again, late: %v", name, next.UID, inShort(next.Max), next.Parent, late)
 	w.c.stats.Recreated++
-	w.c.reroots = append(w.c.reroots, reroot{time.Now(), late, unwaited})
+	before := w.c.tree
 	w.c.putQuota(name, &next)
+	w.c.moved(before, late, unwaited)
 	last := &one.specs[len(one.specs)-1]
 	last.late, last.unwaited = late, unwaited
 }

@@ -96,10 +96,11 @@ type spec struct {
 	unwaited bool // nobody has waited for grants: no replica was asked, or one that does not know them
 }
 
-// reroot is a change of a quota's place.
+// reroot is a change of the quotas that pods count in.
 type reroot struct {
 	at             time.Time
 	late, unwaited bool
+	into           map[string]bool // the quotas that pods count in which did not before
 }
 
 // concerns reports whether a request that began, or a view, at a time may have been decided before the change.
@@ -304,7 +305,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 		}
 		used := c.used(q.Name)
 		for name := range now.charge() {
-			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && c.movedSince(view.Add(-simLag-simRequest)) {
+			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && c.movedSince(q.Name, view.Add(-simLag-simRequest)) {
 				continue // nothing may have limited it where the reservation was made, which then does not hold it
 			}
 			if limit, limited := c.quotas[q.Name].highest(name, began, view); limited && c.grew(now, before, q, name) && limit.Cmp(used[name]) < 0 {
@@ -316,9 +317,20 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 	}
 }
 
-// movedSince reports whether a quota has moved since some time. The caller holds mu.
-func (c *cluster) movedSince(at time.Time) bool {
-	return len(c.reroots) > 0 && c.reroots[len(c.reroots)-1].at.After(at)
+// moved notes that pods may count in other quotas than in the tree before. The caller holds mu.
+func (c *cluster) moved(before *quota.Tree, late, unwaited bool) {
+	into := map[string]bool{}
+	for name := range c.quotas {
+		for _, key := range []quota.BindingKey{{Namespace: name}, {Label: name, Labelled: true}} {
+			joins(into, before.Path(before.Bind(key, false).Name), c.tree.Path(c.tree.Bind(key, false).Name))
+		}
+	}
+	c.reroots = append(c.reroots, reroot{time.Now(), late, unwaited, into})
+}
+
+// movedSince reports whether pods came into a quota by a change since some time. The caller holds mu.
+func (c *cluster) movedSince(name string, at time.Time) bool {
+	return slices.ContainsFunc(c.reroots, func(r reroot) bool { return r.into[name] && r.at.After(at) })
 }
 
 // grew reports whether a pod counts for more in a quota than before.
