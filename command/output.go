@@ -26,6 +26,14 @@ func (o *output) Write(p []byte) (n int, err error) {
 	return n, o.err
 }
 
+// bare returns the writer below an output, for a command that goes on after a failed write.
+func bare(w io.Writer) io.Writer {
+	if out, is := w.(*output); is {
+		return out.Writer
+	}
+	return w
+}
+
 // orLost returns the error of a command, and that some of its output is lost.
 func (o *output) orLost(err error) error {
 	o.lock.Lock()

@@ -33,8 +33,9 @@ type serveOptions struct {
 	record        recordFlags
 }
 
-// serveCommand is `usher serve`.
+// serveCommand is `usher serve`. It goes on when its output cannot be written: the audit log does, once it can be written again.
 func (p Program) serveCommand() *cobra.Command {
+	p.Out = bare(p.Out)
 	o := serveOptions{Options: server.Options{Version: p.Version, Stdout: p.Out}}
 	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: noArgs,
 		Example: `  # on this machine, where samples/cluster stands for a cluster

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"usher.dev/usher/colocation"
+	"usher.dev/usher/server/suite"
+)
+
+// unsteady is an output that refuses its first writes.
+type unsteady struct {
+	lock     sync.Mutex
+	refusals int
+	text     strings.Builder
+}
+
+func (u *unsteady) Write(p []byte) (int, error) {
+	u.lock.Lock()
+	defer u.lock.Unlock()
+	if u.refusals--; u.refusals >= 0 {
+		return 0, errors.New("no space left")
+	}
+	return u.text.Write(p)
+}
+
+func (u *unsteady) String() string {
+	u.lock.Lock()
+	defer u.lock.Unlock()
+	return u.text.String()
+}
+
+// TestServeWhenOutputFails: an audit log on standard output goes on after a failed write, and neither a lost line of it nor a lost greeting
+// is an error when the server stops.
+func TestServeWhenOutputFails(t *testing.T) {
+	review, err := os.ReadFile("../samples/reviews/validate-pod/required-labels-missing.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for audit, lines := range map[string]int{"--audit-log=-": 1, "--audit-log=": 0} {
+		out, log, code := &unsteady{refusals: 1}, &unsteady{}, make(chan int, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: out, Err: log}
+			code <- program.Run(ctx, []string{"serve", "--plain", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--shutdown-delay=0s",
+				"--log-format=json", "--cluster-dir=../samples/cluster", audit})
+		}()
+		address := served(t, log)
+		for range 2 {
+			answer, err := http.Post("http://"+address+"/validate-pod", "application/json", strings.NewReader(string(review)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+		}
+		stop()
+		if got := <-code; got != 0 || strings.Count(out.String(), `"/validate-pod"`) != lines {
+			t.Errorf("%s: exit code %d, written: %q\n%s", audit, got, out, log)
+		}
+	}
+}
+
+// served waits until the log names the address at which reviews are served.
+func served(t *testing.T, log *unsteady) string {
+	address := regexp.MustCompile(`"reviews":"([^"]+)"`)
+	for range 6000 {
+		if found := address.FindStringSubmatch(log.String()); found != nil {
+			return found[1]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("nothing is served:\n%s", log)
+	return ""
+}
