@@ -95,7 +95,8 @@ func TestWriteWithFewRights(t *testing.T) {
 	}
 	dir := t.TempDir()
 	closed, locked, open := filepath.Join(dir, "closed"), filepath.Join(dir, "locked.yaml"), filepath.Join(dir, "closed", "open.yaml")
-	if err := errors.Join(os.WriteFile(locked, []byte("good"), 0o400), os.Mkdir(closed, 0o700), os.WriteFile(open, []byte("good"), 0o600), os.Chmod(closed, 0o500)); err != nil {
+	if err := errors.Join(os.WriteFile(locked, []byte("good"), 0o400), os.Mkdir(closed, 0o700), os.WriteFile(open, []byte("good"), 0o600),
+		os.Chmod(closed, 0o500)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.Chmod(closed, 0o700) }() //nolint:gosec // a folder

@@ -26,6 +26,7 @@ type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 // that the API server fills in from limits and LimitRanges. Kinds of Kubernetes without pods are left out; for kinds of others, whether
 // they have pods is not known. The error names a document that cannot be read.
 func Plan(documents []review.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
+	catalogue := review.NewCatalogue(nil)
 	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
 	for _, d := range review.WithPods(documents, nil, review.Options{}, noRoute) {
 		if d.Err != nil {
@@ -40,7 +41,7 @@ func Plan(documents []review.Document, namespace string, ranges LimitRanges) (al
 				return nil, fmt.Errorf("%s: %w", d.Source, err)
 			}
 		}
-		if pods, counts := planned(object, workload); counts {
+		if pods, counts := planned(catalogue, object, workload); counts {
 			pods.fill(cmp.Or(object.GetNamespace(), namespace), ranges)
 			all = append(all, pods.PlannedPods)
 		}
@@ -55,7 +56,7 @@ type plan struct {
 }
 
 // planned returns the pods of one object, or of the workload whose pod it is. counts is false if there are none.
-func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) {
+func planned(catalogue review.Catalogue, object, workload *unstructured.Unstructured) (p plan, counts bool) {
 	of := workload
 	if len(workload.Object) == 0 {
 		of = object
@@ -64,7 +65,7 @@ func planned(object, workload *unstructured.Unstructured) (p plan, counts bool) 
 	if of.GetName() == "" {
 		p.Of = of.GetKind() + " " + of.GetGenerateName() + "*"
 	}
-	if err := review.NewCatalogue(nil).Check(of.GroupVersionKind()); err != nil {
+	if err := catalogue.Check(of.GroupVersionKind()); err != nil && !podless(catalogue, of.GetKind()) {
 		p.Unknown = fmt.Sprintf("%s is not counted: %v", p.Of, err)
 		return p, true
 	}
@@ -113,6 +114,20 @@ func lacksRequests(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
 		return c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero()
 	})
+}
+
+// podless reports whether Kubernetes has a kind of this name, in whatever group, that never has pods: its version does not matter.
+func podless(catalogue review.Catalogue, name string) (known bool) {
+	for kind := range catalogue {
+		if kind.Kind != name {
+			continue
+		}
+		if _, hasPods := admit.WorkloadKindOf(kind); hasPods || name == "Pod" {
+			return false
+		}
+		known = true
+	}
+	return known
 }
 
 // ofKubernetes reports whether a kind is of Kubernetes itself: those of others are in groups with other domains.
