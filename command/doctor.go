@@ -105,6 +105,9 @@ func (o *doctorOptions) check() error {
 	if o.list && (len(o.files) > 0 || o.output == "junit") {
 		return errors.New("--list takes no files, and prints text or json")
 	}
+	if len(o.templates) > 0 && len(o.files) == 0 {
+		return errors.New("--template-path goes with files: name the files of the custom resources, or leave it out")
+	}
 	return o.clusterSource.check()
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
@@ -29,19 +30,33 @@ func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods
 	return pods
 }
 
-// CheckTemplates returns an error that names the paths of templates at which no document has anything. What cannot be read may have it.
+// CheckTemplates returns an error that names the paths of templates at which no custom resource has anything. What cannot be read may have it.
 func CheckTemplates(documents []Document, paths []string) error {
 	var problems []error
 	for _, path := range paths {
 		if !slices.ContainsFunc(documents, func(d Document) bool {
-			_, found := rawAt(d.JSON, strings.Split(path, "."))
-			return d.Err != nil || found
+			return d.Err != nil || customAt(d.JSON, strings.Split(path, "."))
 		}) {
-			problems = append(problems, fmt.Errorf("--template-path %s: no object has anything at this path; "+
+			problems = append(problems, fmt.Errorf("--template-path %s: no custom resource has anything at this path; "+
 				"name the path of a pod template, such as spec.template, or leave it out", path))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// customAt reports whether a custom resource, or that of an AdmissionReview, has something at a path. Workloads of Kubernetes ignore it.
+func customAt(raw json.RawMessage, path []string) bool {
+	var is metav1.TypeMeta
+	_ = json.Unmarshal(raw, &is)
+	if is.Kind == "AdmissionReview" {
+		return slices.ContainsFunc([]string{"object", "oldObject"}, func(key string) bool {
+			object, found := rawAt(raw, []string{"request", key})
+			return found && customAt(object, path)
+		})
+	}
+	_, workload := admit.WorkloadKindOf(is.GroupVersionKind().GroupKind())
+	_, found := rawAt(raw, path)
+	return found && !workload
 }
 
 // podAt returns the pod of one template, or none if there is no template.
