@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/internal/resources"
 )
 
 // subresources are those whose requests carry an object of another kind than the resource, such as pods/binding.
@@ -29,30 +30,41 @@ var subresources = map[string]metav1.GroupVersionKind{
 	"serviceaccounts/token": {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
 }
 
-// alike are the subresources whose requests carry an object of the kind of the resource, or of kind Scale.
-var alike = []string{"approval", "ephemeralcontainers", "finalize", "log", "resize", "scale", "status"}
+// sameKind are the subresources whose requests carry an object of the kind of the resource, or of kind Scale.
+var sameKind = []string{"approval", "ephemeralcontainers", "finalize", "log", "resize", "scale", "status"}
 
 // CheckSubresource returns an error for a subresource that no kind of Kubernetes and no route has, with the most similar one. A kind of
-// others may have any.
+// another API may have any, such as state or stats; for these, only an obvious slip of status or scale is an error: too few letters may be
+// another word.
 func CheckSubresource(sub string, kind schema.GroupKind, routes []admit.Route) error {
 	known := subresourcesWith(routes)
-	similar := nearest.Question(sub, known)
-	others := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
-	if sub == "" || slices.Contains(known, sub) || others && similar == "" {
+	if sub == "" || slices.Contains(known, sub) {
 		return nil
 	}
-	return fmt.Errorf("subresource %s: no kind and no route has it%s", sub, cmp.Or(similar, "; there are "+strings.Join(known, ", ")))
+	if ofOthers(kind.Group) {
+		known = slices.DeleteFunc([]string{"scale", "status"}, func(of string) bool { return len(sub) < len(of) || !nearest.Slip(sub, of) })
+		if len(known) == 0 {
+			return nil
+		}
+	}
+	there := cmp.Or(nearest.Question(sub, known), "; there are "+strings.Join(known, ", "))
+	return fmt.Errorf("subresource %s: no kind and no route has it%s", sub, there)
+}
+
+// ofOthers reports whether a group is none of Kubernetes itself: some of others end with .k8s.io, too.
+func ofOthers(group string) bool {
+	return strings.Contains(group, ".") && !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.Group == group })
 }
 
 // subresourcesWith returns the subresources of Kubernetes and of routes, sorted.
 func subresourcesWith(routes []admit.Route) []string {
-	known, resources := slices.Clone(alike), slices.Collect(maps.Keys(subresources))
+	known, all := slices.Clone(sameKind), slices.Collect(maps.Keys(subresources))
 	for _, r := range routes {
 		for _, m := range r.For {
-			resources = append(resources, m.Resources...)
+			all = append(all, m.Resources...)
 		}
 	}
-	for _, resource := range resources {
+	for _, resource := range all {
 		if _, of, found := strings.Cut(resource, "/"); found && of != "*" {
 			known = append(known, of)
 		}
