@@ -166,17 +166,18 @@ func (p Program) explainMessage(ctx context.Context, o explainOptions, text stri
 		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
 }
 
-// checkMessage returns an error for flags of the audit log that say nothing beside the text of refusals.
+// checkMessage returns an error for flags of the audit log that have no effect with a message.
 func (o *explainOptions) checkMessage(refusals []explain.Refusal) error {
 	withID := slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.ID != "" })
 	switch {
 	case o.refusal != "":
-		return fmt.Errorf("--refusal %s: the message names a refusal, too: leave out --refusal to have the message explained, or the message to list requests", o.refusal)
+		return fmt.Errorf("--refusal %s: the message names a refusal, too: "+
+			"leave out --refusal to have the message explained, or the message to list requests", o.refusal)
 	case len(o.logs) > 0 && !withID:
 		return errors.New("--audit-log: the message has no id of a refusal by usher, by which requests are found: " +
 			"leave out --audit-log to have the message explained, or the message to list requests")
-	case len(o.logs) == 0 && (o.uid != "" || o.kind != "" || o.Blame || o.Documents):
-		return errors.New("--uid, --kind, --blame and --documents go with --audit-log: leave them out, or name the log")
+	case len(o.logs) == 0 && (o.namespace+o.uid+o.kind != "" || o.Blame || o.Documents):
+		return errors.New("-n, --uid, --kind, --blame and --documents go with --audit-log: leave them out, or name the log")
 	}
 	return nil
 }

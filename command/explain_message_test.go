@@ -20,6 +20,8 @@ webhooks: [{name: w.example.com, clientConfig: {url: 'https://127.0.0.1:1/404'},
 		t.Fatal(err)
 	}
 	const nope = `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: expression 'object.spec.nope == 'x'' resulted in error: no such key: nope`
+	const secret = `Error from server (Forbidden): admission webhook "mutate-pods.usher.dev" denied the request: ` +
+		`rules: spec.containers[0].env[0].value: Invalid value: "s3cret": no (usher, refusal 1f0c9a3e)`
 	for _, c := range []struct {
 		name, in, flags string
 		code            int
@@ -31,6 +33,8 @@ webhooks: [{name: w.example.com, clientConfig: {url: 'https://127.0.0.1:1/404'},
 			"--cluster-dir=" + dir, 1, "its server (https://127.0.0.1:1/404) was reached"},
 		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is missing path: "/spec/x": missing value`, "", 1, "could not apply the patch"},
 		{"a conversion", `Error from server: error when creating "f.yaml": conversion webhook for example.com/v1, Kind=Foo failed: Post "https://c.x.svc:443/?timeout=30s": service "c" not found`, "", 1, "custom kind Foo"},
+		{"a hidden value", secret, "", 2, `Invalid value: "***"`},
+		{"a value that is shown", secret, "--show-values", 2, `Invalid value: "s3cret"`},
 		{"no refusal", "pod/web created", "", 2, "not that of a refusal"},
 		{"a policy that is not there", nope, "--config=" + filepath.Join(dir, "none.yaml"), 2, "none.yaml"},
 		{"a cluster that is not there", nope, "--cluster-dir=" + filepath.Join(dir, "none"), 2, "none"},

@@ -21,6 +21,8 @@ func TestMistakesAreErrors(t *testing.T) {
 		"explain --refusal 1f0c9a3e -":                                              "leave out --refusal to have the message explained, or the message",
 		"explain --audit-log ../samples/audit/audit.log -":                          "leave out --audit-log to have the message explained, or the message",
 		"explain --blame -":                                                         "--blame and --documents go with --audit-log",
+		"explain -n shop -":                                                         "-n, --uid, --kind, --blame and --documents go with --audit-log",
+		"explain -n shop --cluster-dir ../samples/cluster -":                        "-n, --uid, --kind, --blame and --documents go with --audit-log",
 	} {
 		in := strings.NewReader(`Error from server: admission webhook "a.example.com" denied the request: no`)
 		var out, errs strings.Builder
