@@ -38,7 +38,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if len(args) > 0 && args[0] == "completion" {
 		checkShells(root)
 	}
-	err := out.orLost(root.ExecuteContext(ctx))
+	err := out.withWriteError(root.ExecuteContext(ctx))
 	switch {
 	case err == nil:
 		return 0

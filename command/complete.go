@@ -57,7 +57,7 @@ func (p Program) complete(root *cobra.Command) {
 	root.PersistentFlags().VisitAll(register)
 }
 
-// checkShells makes `usher completion` refuse what is no shell that it knows.
+// checkShells makes `usher completion` reject unknown shells.
 func checkShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// output is a standard output that keeps its first error, and writes nothing after it: what prints text need not look at each line.
+// output is a standard output that keeps its first error, and writes nothing after it, so that callers need not check every write.
 type output struct {
 	io.Writer
 	lock sync.Mutex
@@ -34,8 +34,8 @@ func bare(w io.Writer) io.Writer {
 	return w
 }
 
-// orLost returns the error of a command, and that some of its output is lost.
-func (o *output) orLost(err error) error {
+// withWriteError returns err, joined with the write error if there was one; a denial is replaced by it.
+func (o *output) withWriteError(err error) error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	switch {

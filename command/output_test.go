@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,18 +23,21 @@ func (f *full) Write(p []byte) (int, error) {
 
 // TestLostOutputIsAnError: an answer that could not be written, or only in part, is no success, and no denial.
 func TestLostOutputIsAnError(t *testing.T) {
+	const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web"}]}}`
+	suites := func() suite.List { return suite.List{colocation.New()}.WithDefaults() }
 	cases, empty := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(cases, "case.yaml"), []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: web}]}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(cases, "case.yaml"), []byte("manifest: "+pod+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"review -", "review -o patch -", "review -o json -", "review -o review -", "steps", "steps --effective", "steps --gates", "steps -o json",
+	for _, line := range []string{"review -", "review -o patch -", "review -o json -", "review -o review -",
+		"steps", "steps --effective", "steps --gates", "steps -o json",
 		"quota --cluster-dir " + empty, "doctor --cluster-dir " + empty, "doctor --list", "doctor - --cluster-dir " + empty, "test " + cases,
-		"explain --audit-log ../samples/audit/audit.log", "schema", "help review", "version", "completion bash", "learn", "webhooks", "webhooks --rbac", ""} {
+		"explain --audit-log ../samples/audit/audit.log", "schema", "help review", "version", "completion bash", "learn",
+		"webhooks", "webhooks --rbac", ""} {
 		for _, room := range []int{0, 10} {
 			var errs strings.Builder
-			in := strings.NewReader(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web"}]}}`)
-			code := Program{Suites: suite.List{colocation.New()}.WithDefaults(), In: io.Reader(in), Out: &full{room}, Err: &errs, Version: "1.0.0-of-a-test"}.
-				Run(t.Context(), strings.Fields(line))
+			program := Program{Suites: suites(), In: strings.NewReader(pod), Out: &full{room}, Err: &errs, Version: "1.0.0-of-a-test"}
+			code := program.Run(t.Context(), strings.Fields(line))
 			if code != 2 || !strings.Contains(errs.String(), "standard output could not be written") {
 				t.Errorf("usher %s, room for %d bytes: exit code %d, %s", line, room, code, errs.String())
 			}
