@@ -108,11 +108,16 @@ func (p *placement) judged(q *quota.Quota, name corev1.ResourceName) (limit quot
 // judgedAnywhere reports whether any limit on the path applies to the pod. For a pod that moves, those that it is in already are
 // included: only the record shows whether its former quota is still below them.
 func (p *placement) judgedAnywhere() bool {
+	moves := p.moves()
 	for _, q := range p.path {
 		for name, want := range p.charge {
-			_, _, limited := q.Limit(name)
-			if _, _, ok := p.judged(q, name); ok || limited && want.Sign() > 0 && p.moves() {
+			if _, _, ok := p.judged(q, name); ok {
 				return true
+			}
+			if moves && want.Sign() > 0 {
+				if _, _, limited := q.Limit(name); limited {
+					return true
+				}
 			}
 		}
 	}

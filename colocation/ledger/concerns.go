@@ -13,8 +13,8 @@ import (
 // concerns returns the quotas whose pods must not be decided on before a change is observed, and the tops of the trees
 // that they are in before or after it. A change that only gives room concerns none. The quota itself is never among the
 // tops: its own write conflicts with any decision that is written there, and a webhook must not write to the object under
-// review, because the API server would then ask again. named reports that pods name a new quota already: exempt ones, or those that it had
-// before it was deleted with its namespace.
+// review, because the API server would then ask again. named means that pods already belong to the name of a new quota: exempt pods, or
+// those of a quota of that name which was deleted with its namespace.
 func concerns(tree *quota.Tree, c QuotaChange, labelOnly, named bool) (tops []*quota.Quota, names []string) {
 	id := c.identity()
 	before, after := having(tree, id, c.Old), having(tree, id, c.New)
