@@ -144,12 +144,15 @@ func (h *heldTrial) dress(pod kubetest.Object, random *rand.Rand) {
 	}
 }
 
-// run runs the clients, and meanwhile what disturbs them.
+// run runs the clients, and meanwhile what disturbs them. It leaves a sixth of the time for the checks at the end.
 func (h *heldTrial) run(ctx context.Context, disturb func(done <-chan struct{})) {
 	began, done := time.Now(), make(chan struct{})
+	end, _ := ctx.Deadline()
+	busy, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/6))
+	defer stop()
 	go func() {
 		defer close(done)
-		h.crowd.run(ctx, h.seed, h.clients)
+		h.crowd.run(busy, h.seed, h.clients)
 	}()
 	disturb(done)
 	h.t.Logf("%d operations in %s", h.crowd.begun.Load(), time.Since(began).Round(time.Second))
