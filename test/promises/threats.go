@@ -107,7 +107,7 @@ func (h House) TestEveryThreatIsAnswered(t *testing.T) {
 		_, section, _ := strings.Cut(page, fmt.Sprintf("\n## %d. ", n))
 		section, _, _ = strings.Cut(section, "\n## ")
 		for _, answer := range []string{"usher", "you set", "tests", "remains"} {
-			if !regexp.MustCompile(`(?m)^\| ` + answer + ` \| \S`).MatchString(section) {
+			if !regexp.MustCompile(`(?m)^- \*\*` + answer + `\*\*: \S`).MatchString(section) {
 				t.Errorf("threat %d has no answer %q", n, answer)
 			}
 		}
