@@ -240,10 +240,10 @@ func (g *Growth) markdown() string {
 	return b.String()
 }
 
-// names returns the subjects in the order of the run.
+// names returns the subjects of the tables, in the order of the run. Only the charts show flat quotas: a tree costs more.
 func (g *Growth) names() (names []string) {
 	for _, p := range g.Points {
-		if !slices.Contains(names, p.Subject) {
+		if p.Subject != "flat quotas" && !slices.Contains(names, p.Subject) {
 			names = append(names, p.Subject)
 		}
 	}
