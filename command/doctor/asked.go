@@ -62,10 +62,10 @@ func (e *Examiner) unanswered(report *review.Report) (changed string) {
 	var answering []string
 	for i, w := range report.Webhooks {
 		known := i < len(e.hooks) // others are missing
-		if known && isUshers(e.hooks[i].Configuration, w.Name) && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(w.Name) }) {
+		if known && e.hooks[i].ushers() && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(w.Name) }) {
 			continue
 		}
-		if known && e.hooks[i].Mutating && (w.Called || w.Filter == webhookmatch.Unknown) {
+		if known && e.hooks[i].mutating() && (w.Called || w.Filter == webhookmatch.Unknown) {
 			changed = "the webhook " + w.Name + " may change it before"
 		}
 		if w.Called {

@@ -52,9 +52,9 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 	}
 	report := review.Report{Subject: review.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
 		Name: nameIn(c.request), Operation: string(c.request.Operation)}}
-	verdicts := e.matcher.Of(ctx, c.request, e.hooks)
+	verdicts := e.matcher.Of(ctx, c.request, hooksOf(e.hooks))
 	for i, h := range e.hooks {
-		if isUshers(h.Configuration, h.Name) {
+		if h.ushers() {
 			report.Webhooks = append(report.Webhooks, c.registered(i, e.hooks, verdicts))
 		}
 	}
@@ -77,27 +77,10 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 }
 
 // Ushers returns the names of usher's webhooks by which it is known which suites are registered.
-func (e *Examiner) Ushers() []string {
-	var all []webhooks.Hook
-	for _, h := range e.hooks {
-		if isUshers(h.Configuration, h.Name) {
-			all = append(all, webhooks.Hook{Name: h.Name, ClientConfig: h.ClientConfig})
-		}
-	}
-	return webhooks.NamesOf(all)
-}
+func (e *Examiner) Ushers() []string { return namesOfUshers(e.hooks) }
 
 // Settle returns usher as it is known once its registration has been read, see Usher.settled.
-func (e *Examiner) Settle(u Usher) Usher {
-	var all []entry
-	for _, h := range e.hooks {
-		w := entry{kind: kindOf(h), Hook: webhooks.Hook{Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
-			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, MatchConditions: h.MatchConditions}}
-		w.configuration.Name = h.Configuration
-		all = append(all, w)
-	}
-	return u.settled(all)
-}
+func (e *Examiner) Settle(u Usher) Usher { return u.settled(e.hooks) }
 
 // verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.
 func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdict {
@@ -151,7 +134,7 @@ func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options
 }
 
 // registered says of the i-th of the registered webhooks whether it was called. An answer has a path, and no name of a webhook.
-func (c canary) registered(i int, hooks []webhookmatch.Hook, verdicts []webhookmatch.Verdict) review.Webhook {
+func (c canary) registered(i int, hooks []entry, verdicts []webhookmatch.Verdict) review.Webhook {
 	h, v := hooks[i], verdicts[i]
 	w := webhook(h, v)
 	open := func(j int) bool {
@@ -160,7 +143,7 @@ func (c canary) registered(i int, hooks []webhookmatch.Hook, verdicts []webhookm
 	var rivals []string
 	for j, other := range hooks {
 		if j != i && open(j) && pathOf(other.ClientConfig) == w.Path {
-			rivals = append(rivals, other.Name+" of "+kindOf(other)+" "+other.Configuration)
+			rivals = append(rivals, other.Name+" of "+other.kind+" "+other.configuration.Name)
 		}
 	}
 	untold := func(format string, args ...any) review.Webhook {
@@ -177,7 +160,7 @@ func (c canary) registered(i int, hooks []webhookmatch.Hook, verdicts []webhookm
 	case v.Filter == webhookmatch.SideEffects:
 		return untold("sideEffects %s", v.Why)
 	case !open(i): // by the filter that the verdict names
-	case h.FailurePolicy != nil && *h.FailurePolicy == "Ignore":
+	case !h.fails():
 		return untold("usher has not answered at %s; with failurePolicy Ignore a call may have failed", w.Path)
 	case c.answersOf(h, hooks):
 		w.Called, w.Filter = false, unanswered
@@ -189,8 +172,8 @@ func (c canary) registered(i int, hooks []webhookmatch.Hook, verdicts []webhookm
 }
 
 // answersOf reports whether the server that a webhook calls has answered at another path, so that it knows canaries.
-func (c canary) answersOf(h webhookmatch.Hook, hooks []webhookmatch.Hook) bool {
-	return slices.ContainsFunc(hooks, func(other webhookmatch.Hook) bool {
+func (c canary) answersOf(h entry, hooks []entry) bool {
+	return slices.ContainsFunc(hooks, func(other entry) bool {
 		return reach.TargetOf(other.ClientConfig) == reach.TargetOf(h.ClientConfig) && c.hasAnswered(pathOf(other.ClientConfig))
 	})
 }
@@ -200,11 +183,11 @@ func (c canary) answersOf(h webhookmatch.Hook, hooks []webhookmatch.Hook) bool {
 func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks.Hook) (all []review.Webhook) {
 	const inFile = "a file of the API server"
 	known := func(path string) bool {
-		return slices.ContainsFunc(e.hooks, func(h webhookmatch.Hook) bool { return strings.HasSuffix(pathOf(h.ClientConfig), path) }) ||
+		return slices.ContainsFunc(e.hooks, func(h entry) bool { return strings.HasSuffix(pathOf(h.ClientConfig), path) }) ||
 			slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Path == path })
 	}
 	for _, n := range needed {
-		if slices.ContainsFunc(e.hooks, func(h webhookmatch.Hook) bool { return isUshers(h.Configuration, h.Name) && h.Name == n.Name }) {
+		if isRegistered(n, e.hooks) {
 			continue
 		}
 		v := e.matcher.One(ctx, c.request, entry{Hook: n}.hook())

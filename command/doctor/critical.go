@@ -202,10 +202,19 @@ func (w entry) calledElsewhere(q sampleRequest, besides []string, s surroundings
 
 // hook returns the webhook as matching takes it.
 func (w entry) hook() webhookmatch.Hook {
-	return webhookmatch.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), ValidatingWebhook: registration.ValidatingWebhook{
-		Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
-		ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, MatchConditions: w.MatchConditions,
+	return webhookmatch.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), File: w.file, ValidatingWebhook: registration.ValidatingWebhook{
+		Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+		NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
+		AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
 	}}
+}
+
+// hooksOf returns webhooks as matching takes them.
+func hooksOf(all []entry) (hooks []webhookmatch.Hook) {
+	for _, w := range all {
+		hooks = append(hooks, w.hook())
+	}
+	return hooks
 }
 
 // request returns the sample with the labels of its namespace.

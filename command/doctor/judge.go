@@ -27,15 +27,15 @@ type Calls struct {
 func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher) Calls {
 	c := e.Policies(ctx)
 	c.usher = usher
-	if names := e.Ushers(); usher.Unknown == nil && len(names) > 0 && usher.Needed != nil {
-		c.needed = usher.Needed(names)
+	if usher.Unknown == nil {
+		c.needed = usher.neededBy(e.hooks)
 	}
 	if !e.source.Live() {
 		return c
 	}
 	var called []reach.Webhook
 	for _, h := range e.hooks {
-		called = append(called, calledBy(h))
+		called = append(called, h.called())
 	}
 	c.cluster = &reach.Cluster{Source: e.source, Inside: reach.Inside(ctx, e.source, roots)}
 	c.cluster.Read(ctx, called)
@@ -56,11 +56,6 @@ func (e *Examiner) Policies(ctx context.Context) (c Calls) {
 		c.policies = append(c.policies, all)
 	}
 	return c
-}
-
-// calledBy returns what the reachability of a webhook depends on.
-func calledBy(h webhookmatch.Hook) reach.Webhook {
-	return reach.Webhook{Client: h.ClientConfig, Annotations: h.Annotations, Ushers: isUshers(h.Configuration, h.Name)}
 }
 
 // Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
@@ -103,14 +98,14 @@ type fault struct {
 }
 
 // judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
-func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks.Hook) bool) review.Verdict {
+func (c Calls) judge(h entry, w *review.Webhook, calls func(webhooks.Hook) bool) review.Verdict {
 	found := fault{}
 	switch {
 	case w.Called:
 		if found = c.misdirected(h); found.why == "" {
 			found = c.unreachable(h)
 		}
-	case isUshers(h.Configuration, h.Name) && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope):
+	case h.ushers() && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope):
 		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); i >= 0 && calls(c.needed[i]) {
 			found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
 		}
@@ -122,7 +117,7 @@ func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks
 		w.Why += "; "
 	}
 	w.Why, w.Fix = w.Why+found.why, found.fix
-	if found.verdict == review.Rejected && h.FailurePolicy != nil && *h.FailurePolicy == "Ignore" {
+	if found.verdict == review.Rejected && !h.fails() {
 		w.Why += ". With failurePolicy Ignore it is as if the webhook did not exist"
 		return review.Failed
 	}
@@ -130,11 +125,11 @@ func (c Calls) judge(h webhookmatch.Hook, w *review.Webhook, calls func(webhooks
 }
 
 // misdirected returns what is wrong with the path that a webhook of usher calls.
-func (c Calls) misdirected(h webhookmatch.Hook) fault {
-	if !isUshers(h.Configuration, h.Name) || len(c.usher.Paths) == 0 {
+func (c Calls) misdirected(h entry) fault {
+	if !h.ushers() || len(c.usher.Paths) == 0 {
 		return fault{}
 	}
-	path, served := entry{Hook: webhooks.Hook{ClientConfig: h.ClientConfig}}.ushersPath(c.usher.Paths)
+	path, served := h.ushersPath(c.usher.Paths)
 	switch expected := webhooks.PathOf(h.Name); {
 	case !served:
 		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), review.Rejected}
@@ -145,11 +140,13 @@ func (c Calls) misdirected(h webhookmatch.Hook) fault {
 }
 
 // unreachable returns why the call of a webhook fails, as far as that is known. `usher doctor` has the command that ends it.
-func (c Calls) unreachable(h webhookmatch.Hook) fault {
+func (c Calls) unreachable(h entry) fault {
 	if c.cluster == nil {
 		return fault{}
 	}
-	for _, p := range c.cluster.Problems(calledBy(h)) {
+	called := h.called()
+	called.Consequence = "" // the line of the webhook has it
+	for _, p := range c.cluster.Problems(called) {
 		if p.Severity == review.Error && p.ID != "ca-bundle-private-key" {
 			why := strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".")
 			return fault{"and the call fails: " + why + " (usher doctor: " + p.ID + ")", "", review.Rejected}

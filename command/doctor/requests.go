@@ -1,12 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	registration "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +21,7 @@ import (
 type Examiner struct {
 	source     reader.Source
 	kinds      review.Catalogue
-	hooks      []webhookmatch.Hook
+	hooks      []entry
 	matcher    webhookmatch.Matcher
 	namespaces map[string]webhookmatch.Namespace // by name, as far as they were asked for
 	served     map[schema.GroupVersionKind]reader.Resource
@@ -30,39 +30,26 @@ type Examiner struct {
 
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.
 func NewExaminer(ctx context.Context, source reader.Source, kinds review.Catalogue) (*Examiner, error) {
-	hooks, err := Hooks(ctx, source)
+	hooks, err := registered(ctx, source)
 	return &Examiner{source: source, kinds: kinds, hooks: hooks,
 		namespaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
 }
 
 // Hooks returns the webhooks of all configurations, in the order in which the API server asks them.
-func Hooks(ctx context.Context, source reader.Source) (hooks []webhookmatch.Hook, err error) {
+func Hooks(ctx context.Context, source reader.Source) ([]webhookmatch.Hook, error) {
+	all, err := registered(ctx, source)
+	return hooksOf(all), err
+}
+
+// registered returns the webhooks of all configurations, in the order in which the API server asks them; none if one cannot be read.
+func registered(ctx context.Context, source reader.Source) (all []entry, err error) {
 	for _, kind := range configurationKinds() {
-		found, err := source.List(ctx, kind, "")
+		all = append(all, readKind(ctx, source, kind, func(failed error, _ string) { err = cmp.Or(err, failed) })...)
 		if err != nil {
 			return nil, err
 		}
-		for _, raw := range found {
-			var configuration registration.ValidatingWebhookConfiguration // the other kind has the same fields, and one more
-			if err := reader.Decode(raw, &configuration); err != nil {
-				return nil, err
-			}
-			for _, w := range configuration.Webhooks {
-				hooks = append(hooks, webhookmatch.Hook{Configuration: configuration.Name, Annotations: configuration.Annotations,
-					Mutating: kind.Kind == mutatingKind, File: source.StaticFile(kind.Kind, configuration.Name), ValidatingWebhook: w})
-			}
-		}
 	}
-	webhookmatch.Sort(hooks)
-	return hooks, nil
-}
-
-// kindOf returns the kind of the configuration of a webhook.
-func kindOf(h webhookmatch.Hook) string {
-	if h.Mutating {
-		return mutatingKind
-	}
-	return validatingKind
+	return all, nil
 }
 
 // Learn takes the labels of Namespaces among documents, which override the cluster's unless they are deleted, and
@@ -106,7 +93,7 @@ func (e *Examiner) examine(ctx context.Context, d review.Document, request webho
 	if kind == "Namespace" {
 		report.Namespace = ""
 	}
-	for i, v := range e.matcher.Of(ctx, request, e.hooks) {
+	for i, v := range e.matcher.Of(ctx, request, hooksOf(e.hooks)) {
 		report.Webhooks = append(report.Webhooks, webhook(e.hooks[i], v))
 		switch {
 		case v.Filter == webhookmatch.Unknown:
@@ -120,8 +107,8 @@ func (e *Examiner) examine(ctx context.Context, d review.Document, request webho
 }
 
 // webhook returns the line of a report about a webhook.
-func webhook(h webhookmatch.Hook, v webhookmatch.Verdict) review.Webhook {
-	w := review.Webhook{Configuration: kindOf(h) + " " + h.Configuration, Name: h.Name, Path: pathOf(h.ClientConfig),
+func webhook(h entry, v webhookmatch.Verdict) review.Webhook {
+	w := review.Webhook{Configuration: h.kind + " " + h.configuration.Name, Name: h.Name, Path: pathOf(h.ClientConfig),
 		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
 	if v.As.Resource != "" {
 		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource
@@ -135,13 +122,13 @@ func (e *Examiner) hint(webhooks []review.Webhook) string {
 		return "there is no webhook configuration"
 	}
 	for i, h := range e.hooks {
-		if !h.Mutating || !webhooks[i].Called {
+		if !h.mutating() || !webhooks[i].Called {
 			continue
 		}
 		for j, later := range e.hooks[i+1:] {
 			filter := webhooks[i+1+j].Filter
 			open := filter == "" || filter == webhookmatch.ObjectSelector || filter == webhookmatch.MatchConditions || filter == webhookmatch.Unknown
-			if open && later.ReadsObject() {
+			if open && later.hook().ReadsObject() {
 				return "this is for the object as it was sent; what " + h.Name + " changes may matter to the webhooks after it"
 			}
 		}

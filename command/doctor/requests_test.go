@@ -210,3 +210,27 @@ func TestDefinitionAmongTheFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestHooks: mutating before validating, those in files of the API server before others, then by configuration; webhooks of one configuration stay in their order.
+func TestHooks(t *testing.T) {
+	list := func(configurations ...string) string {
+		var items []string
+		for _, c := range configurations {
+			name, webhooks, _ := strings.Cut(c, " ")
+			items = append(items, `{"metadata":{"name":"`+name+`"},"webhooks":[{"name":"`+strings.ReplaceAll(webhooks, " ", `"},{"name":"`)+`"}]}`)
+		}
+		return `{"items":[` + strings.Join(items, ",") + `]}`
+	}
+	source := with(t, "", configurationsPath, list("b 1", "a 2"), strings.Replace(configurationsPath, "validating", "mutating", 1), list("b 3", "a 5 4", "z.static.k8s.io 6"))
+	hooks, err := doctor.Hooks(t.Context(), source)
+	got := ""
+	for _, h := range hooks {
+		got += h.Name
+		if h.Mutating != (h.Name > "2") {
+			t.Errorf("%+v", h)
+		}
+	}
+	if err != nil || got != "654321" {
+		t.Errorf("order %s: %v", got, err)
+	}
+}

@@ -73,9 +73,16 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			f.policies[i] = policies
 		})
 	}
+	for i, kind := range configurationKinds() {
+		calls = append(calls, func() {
+			configurations[i] = readKind(ctx, source, kind, func(err error, what string) {
+				if !errors.Is(err, reader.ErrNotFound) {
+					failed(err, what)
+				}
+			})
+		})
+	}
 	reader.InParallel(append(calls,
-		func() { configurations[0] = readKind(ctx, source, configurationKinds()[0], failed) },
-		func() { configurations[1] = readKind(ctx, source, configurationKinds()[1], failed) },
 		func() {
 			namespaces, err := reader.All[corev1.Namespace](source.List(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), ""))
 			if err != nil {
@@ -112,10 +119,9 @@ func withName(n *corev1.Namespace) {
 // readKind reads the webhooks of all configurations of a kind, in the order in which the API server calls them.
 func readKind(ctx context.Context, source reader.Source, kind reader.Kind, failed func(error, string)) (all []entry) {
 	list, err := source.List(ctx, kind, "")
-	if err != nil && !errors.Is(err, reader.ErrNotFound) {
+	if err != nil {
 		failed(err, "the webhooks in them")
 	}
-	var configurations [][]entry
 	for _, raw := range list {
 		next, err := readWebhooks(kind.Kind, raw)
 		if err != nil {
@@ -124,12 +130,10 @@ func readKind(ctx context.Context, source reader.Source, kind reader.Kind, faile
 		for i := range next {
 			next[i].file = source.StaticFile(kind.Kind, next[i].configuration.Name)
 		}
-		if len(next) > 0 {
-			configurations = append(configurations, next)
-		}
+		all = append(all, next...)
 	}
-	slices.SortStableFunc(configurations, func(a, b []entry) int { return webhookmatch.Compare(a[0].configuration.Name, b[0].configuration.Name) })
-	return slices.Concat(configurations...)
+	slices.SortStableFunc(all, func(a, b entry) int { return webhookmatch.Compare(a.configuration.Name, b.configuration.Name) })
+	return all
 }
 
 // discover reads the resources of the groups that rules name. An API server lists them to everyone; of the unlisted

@@ -47,12 +47,7 @@ func (u Usher) settled(registered []entry) Usher {
 			differing = append(differing, w.Name)
 		}
 	}
-	for _, n := range needed {
-		if !slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == n.Name }) {
-			differing = append(differing, n.Name)
-		}
-	}
-	if len(differing) > 0 {
+	if differing = append(differing, notRegistered(needed, registered)...); len(differing) > 0 {
 		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed, review.List(once(differing)))
 	}
 	return u
@@ -133,16 +128,36 @@ const otherFlags = "If usher runs with others than its Deployment has, pass them
 
 // neededBy returns the webhooks that usher should be registered with, beside those that are.
 func (u Usher) neededBy(registered []entry) []webhooks.Hook {
+	if !slices.ContainsFunc(registered, entry.ushers) || u.Needed == nil {
+		return nil
+	}
+	return u.Needed(namesOfUshers(registered))
+}
+
+// namesOfUshers returns the names of usher's webhooks by which it is known which suites are registered.
+func namesOfUshers(registered []entry) []string {
 	var all []webhooks.Hook
 	for _, w := range registered {
 		if w.ushers() {
 			all = append(all, w.Hook)
 		}
 	}
-	if len(all) == 0 || u.Needed == nil {
-		return nil
+	return webhooks.NamesOf(all)
+}
+
+// notRegistered returns the names of the needed webhooks of usher that are not registered.
+func notRegistered(needed []webhooks.Hook, registered []entry) (names []string) {
+	for _, n := range needed {
+		if !isRegistered(n, registered) {
+			names = append(names, n.Name)
+		}
 	}
-	return u.Needed(webhooks.NamesOf(all))
+	return names
+}
+
+// isRegistered reports whether a needed webhook of usher is registered.
+func isRegistered(needed webhooks.Hook, registered []entry) bool {
+	return slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == needed.Name })
 }
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
@@ -166,12 +181,7 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 
 // missing returns the finding for webhooks of usher that are not registered.
 func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Finding {
-	var names []string
-	for _, n := range needed {
-		if !slices.ContainsFunc(registered, func(w entry) bool { return w.ushers() && w.Name == n.Name }) {
-			names = append(names, n.Name)
-		}
-	}
+	names := notRegistered(needed, registered)
 	if len(names) == 0 {
 		return nil
 	}

@@ -36,15 +36,12 @@ type entry struct {
 
 // readWebhooks decodes a configuration.
 func readWebhooks(kind string, raw []byte) (all []entry, err error) {
-	var c struct {
-		Metadata metav1.ObjectMeta
-		Webhooks []webhooks.Hook
-	}
+	var c registration.MutatingWebhookConfiguration // the other kind has the same fields, but for one
 	if err := reader.Decode(raw, &c); err != nil {
 		return nil, err
 	}
 	for i, hook := range c.Webhooks {
-		all = append(all, entry{kind: kind, configuration: c.Metadata, index: i, siblings: len(c.Webhooks) - 1, Hook: hook})
+		all = append(all, entry{kind: kind, configuration: c.ObjectMeta, index: i, siblings: len(c.Webhooks) - 1, Hook: hook})
 	}
 	return all, nil
 }
@@ -76,11 +73,8 @@ func (w entry) timeout() int32 {
 }
 
 // ushers reports whether usher registers the webhook.
-func (w entry) ushers() bool { return isUshers(w.configuration.Name, w.Name) }
-
-// isUshers reports whether a webhook of a configuration is one that usher registers.
-func isUshers(configuration, name string) bool {
-	return configuration == webhooks.Name && strings.HasSuffix(name, ".usher.dev")
+func (w entry) ushers() bool {
+	return w.configuration.Name == webhooks.Name && strings.HasSuffix(w.Name, ".usher.dev")
 }
 
 // differs reports whether a webhook of usher is not registered as usher needs it, as far as that is known.

@@ -21,7 +21,6 @@ import (
 // Hook is a webhook with the name of its configuration. Those of both kinds have the fields of a validating one.
 type Hook struct {
 	Configuration string
-	Annotations   map[string]string // of the configuration
 	Mutating      bool
 	File          string // of the API server that has the configuration; "" if the API has it
 	registration.ValidatingWebhook
@@ -108,7 +107,7 @@ type Equivalent struct {
 // Matcher decides. It may be used concurrently.
 type Matcher struct{ conditions conditions }
 
-// Of returns the verdicts for webhooks that Sort has sorted. A webhook that makes the API server refuse it keeps the request
+// Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the API server refuse it keeps the request
 // from others.
 func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 	verdicts := make([]Verdict, len(hooks))
@@ -146,19 +145,6 @@ func Compare(a, b string) int {
 		return 1
 	}
 	return strings.Compare(a, b)
-}
-
-// Sort sorts webhooks into the order in which the API server asks them. Those of one configuration stay in order.
-func Sort(hooks []Hook) {
-	slices.SortStableFunc(hooks, func(a, b Hook) int {
-		if a.Mutating != b.Mutating {
-			if a.Mutating {
-				return -1
-			}
-			return 1
-		}
-		return Compare(a.Configuration, b.Configuration)
-	})
 }
 
 // One returns the verdict for one webhook, without regard to others.

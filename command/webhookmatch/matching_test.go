@@ -3,6 +3,7 @@ package webhookmatch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -250,21 +251,11 @@ func TestFix(t *testing.T) {
 	}
 }
 
-// TestSort: mutating before validating, those in files of the API server before others, then by configuration; webhooks of one configuration stay in their order.
-func TestSort(t *testing.T) {
-	named := func(configuration, name string, mutating bool) webhookmatch.Hook {
-		h := webhookmatch.Hook{Configuration: configuration, Mutating: mutating}
-		h.Name = name
-		return h
-	}
-	hooks := []webhookmatch.Hook{named("b", "1", false), named("a", "2", false), named("b", "3", true), named("a", "5", true), named("a", "4", true),
-		named("z.static.k8s.io", "6", true)}
-	webhookmatch.Sort(hooks)
-	got := ""
-	for _, h := range hooks {
-		got += h.Name
-	}
-	if got != "654321" {
+// TestCompare: configurations in files of the API server come before others, then they are by name.
+func TestCompare(t *testing.T) {
+	configurations := []string{"b", "a", "z.static.k8s.io", "y.static.k8s.io"}
+	slices.SortFunc(configurations, webhookmatch.Compare)
+	if got := strings.Join(configurations, " "); got != "y.static.k8s.io z.static.k8s.io a b" {
 		t.Errorf("order %s", got)
 	}
 }
