@@ -35,7 +35,7 @@ func (r Request) attributes(as Equivalent) (*admission.VersionedAttributes, erro
 		info.Extra[key] = values
 	}
 	own := admission.NewAttributesRecord(object, old, r.kind(), r.Namespace, r.Name, r.resource(), r.subresource(),
-		admission.Operation(r.Operation), r.options(), r.DryRun != nil && *r.DryRun, info)
+		admission.Operation(r.Operation), r.options(), valueOr(r.DryRun, false), info)
 	return &admission.VersionedAttributes{Attributes: own, VersionedKind: as.Kind,
 		VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old)}, nil
 }

@@ -13,7 +13,6 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -97,7 +96,7 @@ func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, res
 	defer func() {
 		v.mayRefuse = v.Filter == Unknown && unanswered == nil && h.failurePolicy() == registration.Fail
 	}()
-	switch doubt := r.doubt(m, as, result.Error); {
+	switch doubt := r.doubt(m.Expression, as, result.Error); {
 	case unanswered != nil:
 		return skip(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
 	case result.Error != nil && doubt != "":
@@ -141,23 +140,18 @@ func (r Request) readsFields(expression string) bool {
 func isAbsent(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // doubt returns why the API server may see another object than is known here, if the condition reads that part of it.
-func (r Request) doubt(m registration.MatchCondition, as Equivalent, err error) string {
+func (r Request) doubt(expression string, as Equivalent, err error) string {
 	switch {
-	case !r.readsFields(m.Expression):
+	case !r.readsFields(expression):
 		return ""
 	case !as.SameFields:
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
 	case r.Bare:
 		return fmt.Sprintf("a manifest does not say which %s is sent; examine its AdmissionReview", r.kind().Kind)
-	case r.Unstored && err != nil && !readsOutside(m.Expression, as.Kind):
+	case r.Unstored && err != nil && outside(expressionOf(expression), as.Kind.GroupKind()) == "": // else it has no result for any object
 		return "the API server fills in defaults before; write those that the condition reads into the manifest"
 	}
 	return ""
-}
-
-// readsOutside reports whether an expression has no result for any object of a kind, since it reads a field that the kind does not have.
-func readsOutside(text string, kind schema.GroupVersionKind) bool {
-	return outside(expressionOf(text), kind.GroupKind()) != ""
 }
 
 // reasonOf returns the message of an error of CEL without the expression, which is shown already.

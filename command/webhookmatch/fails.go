@@ -40,13 +40,13 @@ func (m *Matcher) Failing(conditions []registration.MatchCondition, rules []regi
 			if left || why.Why == "" {
 				continue
 			}
-			f, every := &all[i], why.Every
-			if f.Why == "" || every && !f.Every {
+			f := &all[i]
+			if f.Why == "" || why.Every && !f.Every {
 				*f = why
 				f.Condition = conditions[i]
 			}
-			if every == f.Every {
-				f.Requests = append(f.Requests, s.text())
+			if why.Every == f.Every {
+				f.Requests = append(f.Requests, fmt.Sprintf("%s of %s", s.operation, s.resource))
 			}
 		}
 	}
@@ -59,24 +59,13 @@ func (m *Matcher) Failing(conditions []registration.MatchCondition, rules []regi
 	return found
 }
 
-// expression is the expression of a condition.
-type expression struct {
-	program cel.Program // nil: it does not compile
-	tree    *cel.Ast
-}
-
-func expressionOf(text string) expression {
-	program, tree := partially(text)
-	return expression{program, tree}
-}
-
 // sample is a request for an object that has no more than the API server demands, and fills in.
 type sample struct {
 	partial
 	kind           schema.GroupKind // empty: unknown
 	operation      registration.OperationType
 	resource       string
-	object, before map[string]any
+	object, before any  // nil: there is none
 	inNamespace    bool // nothing is known of namespaceObject, which is null otherwise
 }
 
@@ -118,8 +107,6 @@ func sampleOf(group, base, sub string, operation registration.OperationType) sam
 	return s
 }
 
-func (s sample) text() string { return fmt.Sprintf("%s of %s", s.operation, s.resource) }
-
 // evaluate returns the errors of conditions that have no result, whatever is not known, and whether any condition leaves the request out.
 func (s sample) evaluate(all []expression) (errs []error, left bool) {
 	errs = make([]error, len(all))
@@ -128,27 +115,17 @@ func (s sample) evaluate(all []expression) (errs []error, left bool) {
 		if s.inNamespace {
 			unknown = append(unknown, namespace...)
 		}
-		for root, object := range map[string]map[string]any{"object": s.object, "oldObject": s.before} {
+		known := map[string]any{"object": s.object, "oldObject": s.before}
+		for root, object := range known {
 			if object != nil {
 				unknown = append(unknown, unknownOf(root, s.kind, e)...)
 			}
 		}
-		vars, err := cel.PartialVars(map[string]any{"request": s.known, "object": orNull(s.object), "oldObject": orNull(s.before), namespaceObject: nil}, unknown...)
-		if err != nil || e.program == nil {
-			continue
-		}
-		result, _, failed := e.program.Eval(vars)
-		errs[i], left = failed, left || failed == nil && result == celtypes.False
+		known["request"], known[namespaceObject] = s.known, nil
+		result, err := e.evaluate(known, unknown)
+		errs[i], left = err, left || err == nil && result == celtypes.False
 	}
 	return errs, left
-}
-
-// orNull returns an object as an expression reads it: there may be none.
-func orNull(object map[string]any) any {
-	if object == nil {
-		return nil
-	}
-	return object
 }
 
 // askFirst is the remedy for most failures.
@@ -249,11 +226,7 @@ func outside(e expression, kind schema.GroupKind) (field string) {
 	if field == "" {
 		return ""
 	}
-	vars, err := cel.PartialVars(known, unknown...)
-	if err != nil {
-		return ""
-	}
-	if _, _, err := e.program.Eval(vars); err == nil {
+	if _, err := e.evaluate(known, unknown); err == nil {
 		return ""
 	}
 	return field

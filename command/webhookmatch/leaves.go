@@ -30,34 +30,30 @@ var privileged = []struct {
 // LeavesOut returns the privileged users some or all of whose requests a match condition leaves out, sorted; none if it leaves out none, or
 // does not compile. A condition that asks the authorizer counts as leaving out users by their rights, which others decide on.
 func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOperations) (users []string) {
-	program, tree := partially(c.Expression)
-	if program == nil {
+	e := expressionOf(c.Expression)
+	if e.program == nil {
 		return nil
 	}
-	for _, of := range tree.NativeRep().ReferenceMap() {
+	for _, of := range e.tree.NativeRep().ReferenceMap() {
 		if of.Name == "authorizer" {
 			return []string{"users by their rights"}
 		}
 	}
-	if !slices.ContainsFunc(chainsOf(tree, "request"), func(chain []string) bool { return chain[0] == "userInfo" }) {
+	if !slices.ContainsFunc(chainsOf(e.tree, "request"), func(chain []string) bool { return chain[0] == "userInfo" }) {
 		return nil
 	}
 	for _, rule := range rules {
-		users = append(users, leftOut(program, rule)...)
+		users = append(users, leftOut(e, rule)...)
 	}
 	slices.Sort(users)
 	return slices.Compact(users)
 }
 
-// leftOut returns the privileged users whom a program leaves out for the requests of a rule, unlike others; and "nearly everybody" if it
+// leftOut returns the privileged users whom an expression leaves out for the requests of a rule, unlike others; and "nearly everybody" if it
 // leaves out the others.
-func leftOut(program cel.Program, rule registration.RuleWithOperations) (users []string) {
+func leftOut(e expression, rule registration.RuleWithOperations) (users []string) {
 	result := func(p partial) ref.Val {
-		vars, err := cel.PartialVars(map[string]any{"request": p.known}, slices.Concat(p.unknown, objects, others, namespace)...)
-		if err != nil {
-			return nil
-		}
-		is, _, err := program.Eval(vars)
+		is, err := e.evaluate(map[string]any{"request": p.known}, p.unknown, objects, others, namespace)
 		if err != nil || is != celtypes.True && is != celtypes.False {
 			return nil
 		}
@@ -80,15 +76,7 @@ func leftOut(program cel.Program, rule registration.RuleWithOperations) (users [
 // by returns the request as one of a user.
 func (p partial) by(user string, groups []string) partial {
 	known := maps.Clone(p.known)
-	all := append([]any{"system:authenticated"}, anys(groups)...)
-	known["userInfo"] = map[string]any{"username": user, "groups": all}
+	known["userInfo"] = map[string]any{"username": user, "groups": append([]string{"system:authenticated"}, groups...)}
 	return partial{known: known, unknown: append(slices.Clone(p.unknown), cel.AttributePattern("request").QualString("userInfo").QualString("uid"),
 		cel.AttributePattern("request").QualString("userInfo").QualString("extra"))}
-}
-
-func anys(texts []string) (all []any) {
-	for _, text := range texts {
-		all = append(all, text)
-	}
-	return all
 }

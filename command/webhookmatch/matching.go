@@ -6,6 +6,7 @@
 package webhookmatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -175,27 +176,16 @@ func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
 
 // resource returns the resource that the client named.
 func (r Request) resource() schema.GroupVersionResource {
-	if r.RequestResource != nil {
-		return schema.GroupVersionResource(*r.RequestResource)
-	}
-	return schema.GroupVersionResource(r.Resource)
+	return schema.GroupVersionResource(valueOr(r.RequestResource, r.Resource))
 }
 
 // kind returns the kind that the client named.
 func (r Request) kind() schema.GroupVersionKind {
-	if r.RequestKind != nil {
-		return schema.GroupVersionKind(*r.RequestKind)
-	}
-	return schema.GroupVersionKind(r.Kind)
+	return schema.GroupVersionKind(valueOr(r.RequestKind, r.Kind))
 }
 
 // subresource returns the subresource that the client named.
-func (r Request) subresource() string {
-	if r.RequestSubResource != "" {
-		return r.RequestSubResource
-	}
-	return r.SubResource
-}
+func (r Request) subresource() string { return cmp.Or(r.RequestSubResource, r.SubResource) }
 
 // fullName returns the resource as rules name it, such as pods/status.
 func (r Request) fullName() string {
@@ -228,14 +218,8 @@ func (r Request) exempt(from Hook) Verdict {
 
 // dryRunnable decides for dry runs, which a webhook with side effects would spoil.
 func (r Request) dryRunnable(h Hook) Verdict {
-	if r.DryRun == nil || !*r.DryRun {
-		return Verdict{}
-	}
-	is := registration.SideEffectClassUnknown
-	if h.SideEffects != nil {
-		is = *h.SideEffects
-	}
-	if is == registration.SideEffectClassNone || is == registration.SideEffectClassNoneOnDryRun {
+	is := valueOr(h.SideEffects, registration.SideEffectClassUnknown)
+	if !valueOr(r.DryRun, false) || is == registration.SideEffectClassNone || is == registration.SideEffectClassNoneOnDryRun {
 		return Verdict{}
 	}
 	v := skip(SideEffects, "is %s, so the API server refuses the dry run; declare None or NoneOnDryRun if that is true", is)
@@ -248,10 +232,15 @@ func (r Request) isNamespaces() bool { return r.resource().Resource == "namespac
 
 // failurePolicy returns what a failure means; the default is Fail.
 func (h Hook) failurePolicy() registration.FailurePolicyType {
-	if h.FailurePolicy == nil {
-		return registration.Fail
+	return valueOr(h.FailurePolicy, registration.Fail)
+}
+
+// valueOr returns the value of a field, or its default.
+func valueOr[T any](field *T, unset T) T {
+	if field == nil {
+		return unset
 	}
-	return *h.FailurePolicy
+	return *field
 }
 
 // ReadsObject reports whether it may depend on the object whether the webhook is called.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -18,8 +19,8 @@ import (
 // `request.operation == 'UPDATE'` where the rules name CREATE alone: it is evaluated while no more is known of a request than what its
 // rule says. Without rules nothing is known. A condition that does not compile is not false.
 func (m *Matcher) Never(c registration.MatchCondition, rules []registration.RuleWithOperations) bool {
-	program, _ := partially(c.Expression)
-	if program == nil {
+	e := expressionOf(c.Expression)
+	if e.program == nil {
 		return false
 	}
 	requests := requestsOf(rules)
@@ -27,35 +28,45 @@ func (m *Matcher) Never(c registration.MatchCondition, rules []registration.Rule
 		requests = []partial{{unknown: []*cel.AttributePatternType{cel.AttributePattern("request")}}}
 	}
 	return !slices.ContainsFunc(requests, func(p partial) bool {
-		unknown := slices.Concat(p.unknown, p.user, objects, others)
-		known, err := cel.PartialVars(map[string]any{"request": p.known, namespaceObject: nil}, unknown...)
-		if err != nil {
-			return true
-		}
-		result, _, err := program.Eval(known)
+		result, err := e.evaluate(map[string]any{"request": p.known, namespaceObject: nil}, p.unknown, p.user, objects, others)
 		return err != nil || result != celtypes.False
 	})
 }
 
-// partially returns the program of an expression that can be evaluated while not all is known, and its syntax tree; nil if it does not compile.
-func partially(expression string) (cel.Program, *cel.Ast) {
+// expression is the expression of a condition, which can be evaluated while not all is known.
+type expression struct {
+	program cel.Program // nil: it does not compile
+	tree    *cel.Ast
+}
+
+func expressionOf(text string) expression {
 	var options []cel.EnvOption
 	for _, name := range []string{"object", "oldObject", "request", "authorizer", "params", namespaceObject, "variables"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(options...)
 	if err != nil {
-		return nil, nil
+		return expression{}
 	}
-	compiled, issues := env.Compile(expression)
+	compiled, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return nil, nil
+		return expression{}
 	}
 	program, err := env.Program(compiled, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(celconfig.RuntimeCELCostBudgetMatchConditions))
 	if err != nil {
-		return nil, nil
+		return expression{}
 	}
-	return program, compiled
+	return expression{program, compiled}
+}
+
+// evaluate returns the result for the variables that are known, which is an unknown if it depends on others; nil if the expression does not compile.
+func (e expression) evaluate(known map[string]any, unknown ...[]*cel.AttributePatternType) (ref.Val, error) {
+	vars, err := cel.PartialVars(known, slices.Concat(unknown...)...)
+	if err != nil || e.program == nil {
+		return nil, err
+	}
+	result, _, err := e.program.Eval(vars)
+	return result, err
 }
 
 // namespaceObject is the variable of the Namespace. The API server evaluates the match conditions of webhooks and of admission policies while

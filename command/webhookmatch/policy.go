@@ -180,7 +180,7 @@ func (v validation) doubts(text string, err error) string {
 	case v.inNamespace && slices.ContainsFunc(others, func(m []string) bool { return m[1] == "" }):
 		return "it reads more of the namespace than its labels, which are all that is looked at"
 	}
-	return v.doubt(registration.MatchCondition{Expression: text}, v.as, err)
+	return v.doubt(text, v.as, err)
 }
 
 // whole returns an expression with those of the variables that it may read.

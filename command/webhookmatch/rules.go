@@ -23,7 +23,7 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 	}
 	other, found := r.equivalentFor(h)
 	closest := r.closest(h)
-	if h.MatchPolicy != nil && *h.MatchPolicy == registration.Exact {
+	if valueOr(h.MatchPolicy, registration.Equivalent) == registration.Exact {
 		if found {
 			return own, skip(MatchPolicy, "is Exact, and the rules are for %s, which has the same objects, but not for %s; use Equivalent",
 				versioned(other.Resource), versioned(own.Resource))
