@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -56,8 +57,8 @@ func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 	case t == Target{}:
 		return
 	case t.URL != "":
-		if urlProblem(t.URL) == nil {
-			to = []candidate{{addressOf(t.URL), true}}
+		if address, problem := addressOf(t.URL); problem == nil {
+			to = []candidate{{address, true}}
 		}
 	default:
 		b.service, b.serviceErr = reader.One[corev1.Service](c.Source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), t.Service.Namespace,
@@ -78,7 +79,7 @@ func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 	b.handshake = probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
 		return chain[0].VerifyHostname(t.name()) == nil || signer(roots, serving{chain: chain}) != nil
 	})
-	if loopback(t.URL) && b.handshake.err != nil {
+	if loopback(t.name()) && b.handshake.err != nil {
 		b.handshake.err = errUnreachable // it is the machine of the API server that is meant
 	}
 }
@@ -119,24 +120,21 @@ const servingSecret = "service.beta.openshift.io/serving-cert-secret-name"
 
 // secretOf returns the Secret with the certificate of what a webhook calls, as an annotation or usher names it.
 func secretOf(ctx context.Context, source reader.Source, w Webhook, service corev1.Service) (s types.NamespacedName, is bool, err error) {
-	split := func(text string) types.NamespacedName {
-		namespace, name, _ := strings.Cut(text, "/")
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	from := w.Annotations
+	const fromCertificate, fromSecret = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"
+	at := types.NamespacedName{}
+	at.Namespace, at.Name, _ = strings.Cut(cmp.Or(w.Annotations[fromCertificate], w.Annotations[fromSecret]), "/")
 	switch {
 	case service.Annotations[servingSecret] != "":
 		return types.NamespacedName{Namespace: service.Namespace, Name: service.Annotations[servingSecret]}, true, nil
-	case from["cert-manager.io/inject-ca-from"] != "":
-		at := split(from["cert-manager.io/inject-ca-from"])
+	case w.Annotations[fromCertificate] != "":
 		raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
 		certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
 		if errors.Is(err, reader.ErrNotFound) && w.Ushers { // in files, for one
 			return types.NamespacedName{Namespace: at.Namespace, Name: "usher-tls"}, true, nil
 		}
 		return types.NamespacedName{Namespace: at.Namespace, Name: certificate.Spec.SecretName}, err == nil, err
-	case from["cert-manager.io/inject-ca-from-secret"] != "":
-		return split(from["cert-manager.io/inject-ca-from-secret"]), true, nil
+	case w.Annotations[fromSecret] != "":
+		return at, true, nil
 	case w.Ushers && service.Name != "":
 		return types.NamespacedName{Namespace: service.Namespace, Name: "usher-tls"}, true, nil
 	}

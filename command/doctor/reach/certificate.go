@@ -74,11 +74,8 @@ func nameProblem(about Subject, leaf *x509.Certificate, s serving) *Problem {
 // publicProblems returns the finding for a certificate that is called by a URL, without a caBundle, and that the CAs of this machine do not
 // verify. Those of the machine of the API server may be others.
 func publicProblems(about Subject, s serving, now time.Time) []*Problem {
-	t, between := about.Target, x509.NewCertPool()
-	for _, c := range s.chain[1:] {
-		between.AddCert(c)
-	}
-	_, err := s.chain[0].Verify(x509.VerifyOptions{Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	t := about.Target
+	err := verify(s.chain, x509.VerifyOptions{CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); t.URL == "" || !unknown {
 		return nil
 	}
@@ -117,17 +114,23 @@ func staleProblems(about Subject, roots bundle, now time.Time) []*Problem {
 // verifier returns the certificate of a bundle that verifies what a server sends at some time, or nil.
 func verifier(roots bundle, s serving, at time.Time) *x509.Certificate {
 	for _, root := range roots.certificates {
-		pool, between := x509.NewCertPool(), x509.NewCertPool()
+		pool := x509.NewCertPool()
 		pool.AddCert(root)
-		for _, c := range s.chain[1:] {
-			between.AddCert(c)
-		}
-		options := x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
-		if _, err := s.chain[0].Verify(options); err == nil {
+		if verify(s.chain, x509.VerifyOptions{Roots: pool, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}) == nil {
 			return root
 		}
 	}
 	return nil
+}
+
+// verify verifies what a server sends: its certificate, by way of the others.
+func verify(chain []*x509.Certificate, o x509.VerifyOptions) error {
+	o.Intermediates = x509.NewCertPool()
+	for _, c := range chain[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(o)
+	return err
 }
 
 // untrusted returns why the certificates in a caBundle do not verify a server's certificate.

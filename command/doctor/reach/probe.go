@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,12 +79,7 @@ func Inside(ctx context.Context, source reader.Source, roots *x509.CertPool) boo
 	if len(h.chain) == 0 {
 		return false
 	}
-	between := x509.NewCertPool()
-	for _, c := range h.chain[1:] {
-		between.AddCert(c)
-	}
-	_, err = h.chain[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between, CurrentTime: source.Now()})
-	return err == nil
+	return verify(h.chain, x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: source.Now()}) == nil
 }
 
 // local reports whether an address is one of this machine.
@@ -172,25 +166,8 @@ func internal(host string) bool {
 		".internal") || !strings.Contains(host, ".")
 }
 
-// addressOf returns the host and port of a URL.
-func addressOf(text string) string {
-	at, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	port := at.Port()
-	if port == "" {
-		port = "443"
-	}
-	return net.JoinHostPort(at.Hostname(), port)
-}
-
-// loopback reports whether a URL leads to the machine of the caller.
-func loopback(text string) bool {
-	at, err := url.Parse(text)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(at.Hostname())
-	return at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+// loopback reports whether a host is the machine of the caller.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -151,11 +151,11 @@ func TestInternalHosts(t *testing.T) {
 			t.Errorf("%s: %t", host, !want)
 		}
 	}
-	if !loopback("https://127.0.0.1:1/a") || !loopback("https://localhost/") || loopback("https://example.com/") || !local("127.0.0.1:1") {
+	if !loopback("127.0.0.1") || !loopback("localhost") || loopback("example.com") || loopback("") || !local("127.0.0.1:1") {
 		t.Error("loopback")
 	}
-	if got := addressOf("https://example.com/a"); got != "example.com:443" {
-		t.Error(got)
+	if got, problem := addressOf("https://example.com/a"); got != "example.com:443" || problem != nil {
+		t.Error(got, problem)
 	}
 	if name := (Target{URL: "https://example.com:8443/a"}).name(); name != "example.com" || !strings.Contains((Target{}).String(), "Service") {
 		t.Error(name)

@@ -109,7 +109,7 @@ func (c *Cluster) Problems(w Webhook) []*Problem {
 // wayProblem returns the first error on the way to what a webhook calls, or nil.
 func (c *Cluster) wayProblem(w Webhook, t Target, b *backend) *Problem {
 	if t.URL != "" {
-		if found := urlProblem(t.URL); found != nil {
+		if _, found := addressOf(t.URL); found != nil {
 			return found
 		}
 		return handshakeProblem(w, t, b.handshake)
@@ -151,7 +151,7 @@ func (b *backend) unseen(t Target) *Problem {
 	if b.storedErr != nil {
 		return Unread(b.storedErr, fmt.Sprintf("the certificate of %s, which cannot be reached from this machine", t))
 	}
-	if loopback(t.URL) {
+	if loopback(t.name()) {
 		return problem("certificate-not-seen", Subject{Target: t}, "%s leads to the machine of each API server itself, and what listens there "+
 			"cannot be seen from this machine. Run usher doctor on the machines of the control plane.", t).as(review.Unknown)
 	}

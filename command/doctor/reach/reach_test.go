@@ -261,6 +261,7 @@ func TestURLs(t *testing.T) {
 		{"https://example.com/a", ""}, {"https://127.0.0.1:9443/a", ""}, {"http://example.com/", "url-invalid"}, {"https:///a", "url-invalid"},
 		{"https://a@example.com", "url-invalid"}, {"https://example.com/?a=b", "url-invalid"}, {"example.com", "url-invalid"}, {"https://a b/", "url-invalid"},
 	} {
-		expectOne(t, some(urlProblem(c.url)), c.want)
+		_, found := addressOf(c.url)
+		expectOne(t, some(found), c.want)
 	}
 }

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -173,8 +174,8 @@ func selectorWords(selector map[string]string) string {
 	return labels.FormatLabels(selector)
 }
 
-// urlProblem returns why the API server cannot use a URL, or nil.
-func urlProblem(text string) *Problem {
+// addressOf returns the host and port of a URL, or why the API server cannot use it.
+func addressOf(text string) (string, *Problem) {
 	at, err := url.Parse(text)
 	why := ""
 	switch {
@@ -187,7 +188,7 @@ func urlProblem(text string) *Problem {
 	case at.User != nil, at.RawQuery != "", at.Fragment != "":
 		why = "it has a user, a query or a fragment"
 	default:
-		return nil
+		return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")), nil
 	}
-	return problem("url-invalid", Subject{}, "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
+	return "", problem("url-invalid", Subject{}, "clientConfig.url is %q: %s. It must be https://HOST[:PORT]/PATH.", text, why)
 }
