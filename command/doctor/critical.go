@@ -22,28 +22,6 @@ import (
 	"usher.dev/usher/command/webhookmatch"
 )
 
-// sampleRequest is a request that webhooks are compared with.
-type sampleRequest struct {
-	group, version, kind, resource, sub string
-	namespace, name                     string
-	operation                           registration.OperationType
-	user                                string
-	groups                              []string
-	labels                              map[string]string
-}
-
-const (
-	kubelet    = "system:node:node-1"
-	nodesGroup = "system:nodes"
-)
-
-// newPod is the creation of a pod by the controller of a ReplicaSet.
-func newPod(namespace string, labels map[string]string) sampleRequest {
-	return sampleRequest{version: "v1", kind: "Pod", resource: "pods", namespace: namespace, name: "", operation: registration.Create,
-		user: "system:serviceaccount:kube-system:replicaset-controller", groups: []string{"system:serviceaccounts",
-			"system:authenticated"}, labels: labels}
-}
-
 // surroundings hold what else decides whether a webhook is called, besides the webhook and the request.
 type surroundings struct {
 	namespaces []corev1.Namespace // of the cluster; an unknown one has no label but its name
@@ -51,32 +29,22 @@ type surroundings struct {
 	matcher    *webhookmatch.Matcher
 }
 
-// criticalRequest is a request that must not depend on a webhook, with the finding for a webhook with failurePolicy Fail.
-type criticalRequest struct {
-	id string
-	sampleRequest
-	why string
-}
-
 // criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
 func criticalRequests(t reach.Target, selector map[string]string) (all []criticalRequest) {
 	for _, n := range needs {
-		all = append(all, n.requests()...)
+		all = append(all, n.requests(nil)...)
 	}
-	all = append(all, criticalRequest{"fail-kube-system", newPod("kube-system", map[string]string{"k8s-app": "kube-dns"}), "pods in kube-system: " +
-		"DNS, network and storage cannot start while it does not answer, and it may need them to start"})
-	if t.URL != "" || t.Service.Namespace == "kube-system" {
+	all = append(all, newPods("fail-kube-system", "kube-system", "pods in kube-system: DNS, network and storage cannot start while it does not answer, and "+
+		"it may need them to start").requests(map[string]string{"k8s-app": "kube-dns"})...)
+	own := t.Service.Namespace
+	if t.URL != "" || own == "kube-system" {
 		return all
 	}
 	for _, n := range ownNeeds {
-		n.namespace, n.why = t.Service.Namespace, n.why+", in its own namespace, "+t.Service.Namespace
-		for _, q := range n.requests() {
-			q.labels = selector
-			all = append(all, q)
-		}
+		n.namespace, n.why = own, n.why+", in its own namespace, "+own
+		all = append(all, n.requests(selector)...)
 	}
-	why := "pods in its own namespace, " + t.Service.Namespace + ": once its pods are gone, none can be created again"
-	return append(all, criticalRequest{"fail-own-namespace", newPod(t.Service.Namespace, selector), why})
+	return append(all, newPods("fail-own-namespace", own, "pods in its own namespace, "+own+": once its pods are gone, none can be created again").requests(selector)...)
 }
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
@@ -89,7 +57,7 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 	var leaveOut []string
 	called := map[string][]criticalRequest{}
 	for _, v := range criticalRequests(reach.TargetOf(w.ClientConfig), selector) {
-		if !w.calledFor(v.sampleRequest, s) {
+		if !w.calledFor(v, s) {
 			continue
 		}
 		if len(called[v.id]) == 0 {
@@ -151,13 +119,13 @@ func everything(rules []registration.RuleWithOperations) bool {
 func (w entry) keepAway(all []criticalRequest, leaveOut []string, s surroundings) subject {
 	about := w.lacks("failurePolicy", registration.Ignore)
 	if leavable := !slices.ContainsFunc(all, func(v criticalRequest) bool { return !slices.Contains(leaveOut, v.namespace) }); leavable &&
-		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v.sampleRequest, leaveOut, s) }) {
+		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v, leaveOut, s) }) {
 		about = w.lacks("namespaceSelector", without(w.NamespaceSelector, leaveOut))
 	}
 	if w.ushers() && w.needed != nil {
 		restored := w
 		restored.Hook = *w.needed
-		about.restored = !slices.ContainsFunc(all, func(v criticalRequest) bool { return restored.fails() && restored.calledFor(v.sampleRequest, s) })
+		about.restored = !slices.ContainsFunc(all, func(v criticalRequest) bool { return restored.fails() && restored.calledFor(v, s) })
 	}
 	return about
 }
@@ -183,13 +151,13 @@ func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
-func (w entry) calledFor(q sampleRequest, s surroundings) bool {
+func (w entry) calledFor(q criticalRequest, s surroundings) bool {
 	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
 	return verdict.Called || verdict.Refuses
 }
 
 // calledElsewhere reports whether a webhook is called for a request in a namespace besides some.
-func (w entry) calledElsewhere(q sampleRequest, besides []string, s surroundings) bool {
+func (w entry) calledElsewhere(q criticalRequest, besides []string, s surroundings) bool {
 	names := []string{"default"}
 	for _, n := range s.namespaces {
 		names = append(names, n.Name)
@@ -217,22 +185,27 @@ func hooksOf(all []entry) (hooks []webhookmatch.Hook) {
 	return hooks
 }
 
-// request returns the sample with the labels of its namespace.
-func (q sampleRequest) request(s surroundings) webhookmatch.Request {
-	resource := metav1.GroupVersionResource{Group: q.group, Version: q.version, Resource: q.resource}
-	kind := metav1.GroupVersionKind{Group: q.group, Version: q.version, Kind: q.kind}
+// request returns the request with the labels of its namespace.
+func (q criticalRequest) request(s surroundings) webhookmatch.Request {
+	base, sub, _ := strings.Cut(q.resource, "/")
+	resource := metav1.GroupVersionResource{Group: q.group, Version: "v1", Resource: base}
+	kind := metav1.GroupVersionKind{Group: q.group, Version: "v1", Kind: q.kind}
 	if q.kind == "TokenRequest" { // of another group than the resource
 		kind.Group = authenticationv1.GroupName
 	}
-	metadata := map[string]any{"name": q.name, "labels": q.labels}
+	name := "sample"
+	if q.kind == "Pod" && q.operation == registration.Create {
+		name = "" // it is generated later
+	}
+	metadata := map[string]any{"name": name, "labels": q.labels}
 	if q.namespace != "" {
 		metadata["namespace"] = q.namespace
 	}
-	object, _ := json.Marshal(map[string]any{"apiVersion": schema.GroupVersion{Group: q.group, Version: q.version}.String(), "kind": q.kind,
+	object, _ := json.Marshal(map[string]any{"apiVersion": schema.GroupVersion{Group: q.group, Version: "v1"}.String(), "kind": q.kind,
 		"metadata": metadata, "spec": map[string]any{}})
 	request := &admissionv1.AdmissionRequest{UID: "doctor", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
-		SubResource: q.sub, RequestSubResource: q.sub, Name: q.name, Namespace: q.namespace, Operation: admissionv1.Operation(q.operation),
-		UserInfo: authenticationv1.UserInfo{Username: q.user, Groups: q.groups}, Object: runtime.RawExtension{Raw: object}}
+		SubResource: sub, RequestSubResource: sub, Name: name, Namespace: q.namespace, Operation: admissionv1.Operation(q.operation),
+		UserInfo: authenticationv1.UserInfo{Username: q.by.user, Groups: []string{q.by.group, "system:authenticated"}}, Object: runtime.RawExtension{Raw: object}}
 	if q.operation != registration.Create {
 		request.OldObject = request.Object
 	}

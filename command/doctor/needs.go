@@ -21,7 +21,8 @@ type need struct {
 type caller struct{ user, group string }
 
 var (
-	aKubelet     = caller{kubelet, nodesGroup}
+	aKubelet     = caller{"system:node:node-1", "system:nodes"}
+	aReplicaSet  = caller{"system:serviceaccount:kube-system:replicaset-controller", "system:serviceaccounts"}
 	aController  = caller{"system:serviceaccount:kube-system:controller", "system:serviceaccounts"}
 	aServer      = caller{"system:apiserver", "system:masters"}
 	aLeader      = caller{"system:kube-controller-manager", "system:authenticated"}
@@ -31,12 +32,22 @@ var (
 	createUpdate = create + " " + update
 )
 
-// requests returns a request for each operation.
-func (n need) requests() (all []criticalRequest) {
-	resource, sub, _ := strings.Cut(n.resource, "/")
+// newPods is the need to create pods, by the controller of a ReplicaSet.
+func newPods(id, namespace, why string) need {
+	return need{id, aReplicaSet, "", "Pod", "pods", namespace, create, why}
+}
+
+// criticalRequest is a request of a need, that is compared with webhooks.
+type criticalRequest struct {
+	need
+	operation registration.OperationType
+	labels    map[string]string // of the object
+}
+
+// requests returns a request for each operation, about an object with labels.
+func (n need) requests(labels map[string]string) (all []criticalRequest) {
 	for operation := range strings.FieldsSeq(n.operations) {
-		all = append(all, criticalRequest{n.id, sampleRequest{group: n.group, version: "v1", kind: n.kind, resource: resource, sub: sub, namespace: n.namespace,
-			name: "sample", operation: registration.OperationType(operation), user: n.by.user, groups: []string{n.by.group, "system:authenticated"}}, n.why})
+		all = append(all, criticalRequest{n, registration.OperationType(operation), labels})
 	}
 	return all
 }
