@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -70,19 +69,18 @@ func onDisk(s subject, way command) command {
 func show(s subject) command   { return look(s.show(), "") }
 func remove(s subject) command { return fix(s.remove()) }
 
-// bind binds the policy that was meant, or removes a binding to none.
-func bind(s subject) command {
-	if len(s.changes) == 0 {
-		return remove(s)
+// setOr sets fields of the webhook, and of others, or does something else if nothing says to what.
+func setOr(otherwise func(subject) command) func(subject) command {
+	return func(s subject) command {
+		if len(s.changes) == 0 {
+			return otherwise(s)
+		}
+		return s.set()
 	}
-	return set(s)
 }
 
 // set sets fields of the webhook, and of others.
-func set(s subject) command {
-	if len(s.changes) == 0 {
-		return show(s)
-	}
+func (s subject) set() command {
 	commands := []string{s.patch(s.changes...)}
 	for _, w := range s.also {
 		commands = append(commands, w.patch(s.changes...))
@@ -90,20 +88,15 @@ func set(s subject) command {
 	return fix(strings.Join(commands, " && "))
 }
 
-// setOrEdit sets fields of the webhook if it is known to what, and else lets a person correct it.
-func setOrEdit(s subject) command {
-	if len(s.changes) == 0 {
-		return look(s.edit(), "")
-	}
-	return set(s)
-}
+// edit lets a person correct the webhook.
+func edit(s subject) command { return look(s.edit(), "") }
 
-// edit lets a person correct the webhook, unless it is usher's.
-func edit(s subject) command {
+// restoreOrEdit lets a person correct the webhook, unless it is usher's.
+func restoreOrEdit(s subject) command {
 	if s.ushers() {
 		return s.restore()
 	}
-	return look(s.edit(), "")
+	return edit(s)
 }
 
 // keepAway changes the webhook, unless it is usher's and restoring it is enough.
@@ -111,7 +104,7 @@ func keepAway(s subject) command {
 	if s.restored {
 		return s.restore()
 	}
-	way := set(s)
+	way := s.set()
 	if s.changes[0].field == "failurePolicy" {
 		way.todo = "The command lets everything that the webhook is for pass while it does not answer; to let only this pass, give it an entry of its own."
 	}
@@ -128,7 +121,7 @@ func correct(s subject) command {
 	case len(s.changes) == 0:
 		return look("kubectl api-resources", "")
 	}
-	return set(s)
+	return s.set()
 }
 
 func removePod(s subject) command {
@@ -141,29 +134,32 @@ func removeAmplifier(s subject) command {
 	case s.ushers():
 		return s.restore()
 	case koordinators(s.entry):
-		return fix(s.remove())
+		return remove(s)
+	}
+	return fix(s.drop())
+}
+
+// unregister removes a webhook, with its configuration if that has no other.
+func (s subject) unregister() command {
+	if s.siblings == 0 {
+		return remove(s)
 	}
 	return fix(s.drop())
 }
 
 // removeTwin removes a webhook that is registered twice.
 func removeTwin(s subject) command {
-	switch {
-	case s.ushers():
+	if s.ushers() {
 		return show(s)
-	case s.siblings == 0:
-		return fix(s.remove())
 	}
-	return fix(s.drop())
+	return s.unregister()
 }
 
 // removeOrphan removes a webhook that nothing serves any more.
 func removeOrphan(s subject) command {
 	switch called := s.Target.Service; {
-	case !s.ushers() && s.siblings == 0:
-		return fix(s.remove())
 	case !s.ushers():
-		return fix(s.drop())
+		return s.unregister()
 	case called.Namespace == s.home.At.Namespace && called.Name == s.home.At.Service:
 		return look("kubectl get services --all-namespaces -l app.kubernetes.io/name=usher", "")
 	}
@@ -200,83 +196,13 @@ func listPods(s subject) command {
 	return look(in+"pods -l "+review.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
 }
 
-// listSecrets lists the Secrets in which the certificate may be. That of a URL is elsewhere.
-func listSecrets(s subject, todo string) command {
-	if s.Target.URL != "" {
-		return look(s.show(), todo)
-	}
-	return look("kubectl -n "+review.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
-}
-
-func findSecret(s subject) command { return listSecrets(s, "") }
-
-// replaceBundle replaces the caBundle.
-func replaceBundle(s subject) command {
-	secret := s.Secret
-	switch {
-	case s.called().Injector() == "cert-manager" && secret.Name != "":
-		return fix("kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector") // which fills in the caBundle
-	case s.ushers() && s.Target.URL != "":
-		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
-	case s.ushers():
-		return s.restore()
-	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
-		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
-	}
-	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: take it from whoever issues the certificate.")
-}
-
-// replaceCertificate makes a new certificate for the server.
-func replaceCertificate(s subject) command {
-	secret := s.Secret
-	switch {
-	case s.called().Injector() != "" && secret.Name != "":
-		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(secret.Namespace), review.Word(secret.Name))) // it is issued again
-	case s.ushers() && s.home.Managed:
-		return fix("usher certs rotate --service " + s.calledService())
-	case s.ushers():
-		return listSecrets(s, byHand)
-	}
-	return listSecrets(s, "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")
-}
-
-const byHand = "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the steps by hand."
-
-// replaceCA makes a new CA, and certificates by it.
-func replaceCA(s subject) command {
-	switch {
-	case s.called().Injector() != "":
-		return listSecrets(s, "No single command renews it: renew the CA of the issuer, then delete the Secret of the certificate, which is issued again.")
-	case s.ushers() && s.home.Managed:
-		return fix("usher certs rotate --ca --service " + s.calledService())
-	case s.ushers():
-		return listSecrets(s, byHand)
-	}
-	return listSecrets(s, "Nothing in the cluster says who made it, so that no command can renew it.")
-}
-
-func replaceEarly(s subject) command {
-	if s.OfCA {
-		return replaceCA(s)
-	}
-	return replaceCertificate(s)
-}
-
-// calledService returns the Service of usher as an argument.
-func (s subject) calledService() string {
-	if s.Target.URL != "" {
-		return review.Word(s.home.service())
-	}
-	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
-}
-
 // labelNamespace gives namespaces the label that the webhook asks for.
 func labelNamespace(s subject) command {
 	switch {
 	case len(s.namespaces) == 0:
 		return show(s)
 	case s.misspelt:
-		return look(s.edit(), "")
+		return edit(s)
 	case s.label == "" || s.namespaces[0] == "":
 		return look("kubectl get namespaces --show-labels", "")
 	}
@@ -286,9 +212,6 @@ func labelNamespace(s subject) command {
 	}
 	return fix("kubectl label --overwrite namespace " + strings.Join(names, " ") + " " + s.label)
 }
-
-// register registers usher.
-func register(s subject) command { return s.restore() }
 
 // restore returns the command that restores usher's registration. While it is not known what usher needs, it only shows the registration:
 // apply could remove what is in use.
