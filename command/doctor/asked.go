@@ -43,11 +43,11 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 			switch {
 			case p.malformed && all.kind == validatingPolicy: // which is said
 			case is.Filter == webhookmatch.Unknown:
-				report.Unjudged = append(report.Unjudged, "whether the "+all.kind+" "+p.Metadata.Name+" is asked: "+is.Why)
+				report.Unjudged = append(report.Unjudged, "whether the "+p.object()+" is asked: "+is.Why)
 			case !is.Called && !p.malformed:
 			case all.kind != validatingPolicy:
-				changed = "the " + all.kind + " " + p.Metadata.Name + " may change it before"
-				report.Unjudged = append(report.Unjudged, "what the "+all.kind+" "+p.Metadata.Name+" changes")
+				changed = "the " + p.object() + " may change it before"
+				report.Unjudged = append(report.Unjudged, "what the "+p.object()+" changes")
 			default:
 				refuses = p.judge(ctx, stored, changed, denies, report) || refuses
 			}
@@ -109,13 +109,12 @@ func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request
 			MatchConditions: p.Spec.MatchConditions, Variables: p.Spec.Variables, Validations: p.Spec.Validations,
 			AuditAnnotations: p.Spec.AuditAnnotations}, changed, denies)
 	}
-	object := validatingPolicy + " " + p.Metadata.Name
 	switch {
 	case d.Unknown:
-		report.Unjudged = append(report.Unjudged, "what the "+object+" says: "+d.Why)
+		report.Unjudged = append(report.Unjudged, "what the "+p.object()+" says: "+d.Why)
 	case d.Refuses:
-		report.Findings = append(report.Findings, review.Finding{ID: "policy-refuses", Severity: review.Error, Object: object, Message: d.Why + ".",
-			Look: entry{kind: validatingPolicy, configuration: p.Metadata}.show(), Link: "docs/doctor.md#which-request"})
+		report.Findings = append(report.Findings, review.Finding{ID: "policy-refuses", Severity: review.Error, Object: p.object(), Message: d.Why + ".",
+			Look: p.entry().show(), Link: "docs/doctor.md#which-request"})
 	}
 	return d.Refuses
 }

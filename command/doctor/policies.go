@@ -5,20 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
-	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -29,7 +25,7 @@ const validatingPolicy = "ValidatingAdmissionPolicy"
 
 // admissionPolicy is an admission policy, or a binding, as far as they are examined.
 type admissionPolicy struct {
-	metav1.TypeMeta
+	kind     string
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
 		FailurePolicy    registration.FailurePolicyType
@@ -48,6 +44,12 @@ type admissionPolicy struct {
 	malformed bool // a part of it could not be decoded
 }
 
+// object returns what findings say that they are about.
+func (p admissionPolicy) object() string { return p.kind + " " + p.Metadata.Name }
+
+// entry returns what of a policy, or of a binding, is as in a webhook, beside what it matches.
+func (p admissionPolicy) entry() entry { return entry{kind: p.kind, configuration: p.Metadata} }
+
 // admissionPolicies are the admission policies of a kind, and their bindings.
 type admissionPolicies struct {
 	kind               string
@@ -64,16 +66,21 @@ func readPolicies(ctx context.Context, source reader.Source, kind string) (all a
 	if err = cmp.Or(missingIsFine(err), missingIsFine(bindingsErr)); err != nil {
 		return all, []error{err}
 	}
-	decoded := func(list []json.RawMessage) []admissionPolicy {
-		each := make([]admissionPolicy, len(list))
-		for i, raw := range list {
-			if err := reader.Decode(raw, &each[i]); err != nil {
-				each[i].malformed, problems = true, append(problems, err)
-			}
+	all.policies, problems = decodePolicies(kind, policies)
+	bound, malformed := decodePolicies(kind+"Binding", bindings)
+	all.bindings = bound
+	return all, append(problems, malformed...)
+}
+
+// decodePolicies decodes policies, or bindings. A malformed one is among them, and a problem.
+func decodePolicies(kind string, list []json.RawMessage) (all []admissionPolicy, problems []error) {
+	for _, raw := range list {
+		p := admissionPolicy{kind: kind}
+		if err := reader.Decode(raw, &p); err != nil {
+			p.malformed, problems = true, append(problems, err)
 		}
-		return each
+		all = append(all, p)
 	}
-	all.policies, all.bindings = decoded(policies), decoded(bindings)
 	return all, problems
 }
 
@@ -91,29 +98,31 @@ func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found [
 		policy := all.bound(b)
 		switch {
 		case b.malformed:
-			continue
 		case policy == nil:
 			found = append(found, all.unbound(b))
-			continue
-		case policy.malformed:
-			continue
+		case !policy.malformed:
+			found = append(found, b.matchProblems(b.Spec.MatchResources, rulesOf(policy.Spec.MatchConstraints), f)...)
+			found = append(found, b.paramProblems(ctx, f, *policy)...)
 		}
-		found = append(found, matchProblems(all.kind+"Binding", b, b.Spec.MatchResources, rulesOf(policy.Spec.MatchConstraints), f)...)
-		found = append(found, all.paramProblems(ctx, f, b, *policy)...)
 	}
 	for _, p := range all.policies {
 		if p.malformed {
 			continue
 		}
-		found = append(found, matchProblems(all.kind, p, p.Spec.MatchConstraints, nil, f)...)
-		found = append(found, conditionsOf(all.kind, p)...)
-		bound := slices.ContainsFunc(all.bindings, func(b admissionPolicy) bool { return b.Spec.PolicyName == p.Metadata.Name })
+		found = append(found, p.matchProblems(p.Spec.MatchConstraints, nil, f)...)
+		found = append(found, p.conditionProblems()...)
+		bound := all.isBound(p)
 		if !bound {
-			found = append(found, aboutPolicy(all.kind, p, "policy-not-bound", nil, "no %sBinding names it: it is without effect.", all.kind))
+			found = append(found, p.problem("policy-not-bound", nil, "no %sBinding names it: it is without effect.", p.kind))
 		}
-		found = append(found, paramKindProblem(ctx, f, all.kind, p, bound)...)
+		found = append(found, p.paramKindProblem(ctx, f, bound)...)
 	}
 	return found
+}
+
+// isBound reports whether a binding names a policy.
+func (all admissionPolicies) isBound(p admissionPolicy) bool {
+	return slices.ContainsFunc(all.bindings, func(b admissionPolicy) bool { return b.Spec.PolicyName == p.Metadata.Name })
 }
 
 // bound returns the policy of a binding, or nil.
@@ -128,21 +137,21 @@ func (all admissionPolicies) bound(b admissionPolicy) *admissionPolicy {
 func (all admissionPolicies) unbound(b admissionPolicy) review.Finding {
 	var free []string
 	for _, p := range all.policies {
-		if !slices.ContainsFunc(all.bindings, func(other admissionPolicy) bool { return other.Spec.PolicyName == p.Metadata.Name }) {
+		if !all.isBound(p) {
 			free = append(free, p.Metadata.Name)
 		}
 	}
 	const missing = "it binds the %s %s, which does not exist: nothing is checked or changed by it."
 	if meant := nearest.Of(b.Spec.PolicyName, free); meant != "" {
-		return aboutPolicy(all.kind+"Binding", b, "policy-missing", []change{{"policyName", meant}}, missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName, meant)
+		return b.problem("policy-missing", []change{{"policyName", meant}}, missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName, meant)
 	}
-	return aboutPolicy(all.kind+"Binding", b, "policy-missing", nil, missing+" Apply the policy, or remove the binding.", all.kind, b.Spec.PolicyName)
+	return b.problem("policy-missing", nil, missing+" Apply the policy, or remove the binding.", all.kind, b.Spec.PolicyName)
 }
 
-// aboutPolicy returns a finding about a policy, or a binding.
-func aboutPolicy(kind string, p admissionPolicy, id string, changes []change, format string, args ...any) review.Finding {
-	one := problem(id, subject{entry: entry{kind: kind, configuration: p.Metadata}, changes: changes}, format, args...)
-	one.Object = kind + " " + p.Metadata.Name
+// problem returns a finding about a policy, or a binding.
+func (p admissionPolicy) problem(id string, changes []change, format string, args ...any) review.Finding {
+	one := problem(id, subject{entry: p.entry(), changes: changes}, format, args...)
+	one.Object = p.object()
 	return one
 }
 
@@ -157,6 +166,14 @@ func rulesOf(m *registration.MatchResources) (all []registration.RuleWithOperati
 	return all
 }
 
+// said returns findings about a webhook as ones about a policy, or a binding.
+func (p admissionPolicy) said(found []review.Finding) []review.Finding {
+	for i := range found {
+		found[i].Object, found[i].Message = p.object(), asPolicy.Replace(found[i].Message)
+	}
+	return found
+}
+
 // asPolicy replaces what is said of webhooks.
 var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is never asked", "The webhook is never called", "The policy is never asked",
 	"never calls the webhook", "never asks the policy", "The webhook is called", "The policy is asked", "the webhook is called", "the policy is asked",
@@ -164,55 +181,28 @@ var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is
 
 // matchProblems returns what is wrong with what a policy or a binding matches, as of a webhook. A binding has the rules of its policy, unless
 // it has some of its own.
-func matchProblems(kind string, p admissionPolicy, m *registration.MatchResources, rules []registration.RuleWithOperations, f *snapshot) (found []review.Finding) {
+func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []registration.RuleWithOperations, f *snapshot) []review.Finding {
 	if m == nil {
 		return nil
 	}
-	own := rulesOf(m)
-	w := entry{kind: kind, configuration: p.Metadata, Hook: webhooks.Hook{Rules: own, MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}}
-	found = slices.Concat(ruleProblems(w, f.resources), exactProblem(w, f.resources))
-	if len(own) == 0 {
+	w := p.entry()
+	w.Hook = webhooks.Hook{Rules: rulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}
+	found := slices.Concat(ruleProblems(w, f.resources), exactProblem(w, f.resources))
+	if len(w.Rules) == 0 {
 		w.Rules = rules
 	}
-	found = slices.Concat(found, namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w))
-	for i := range found {
-		found[i].Object, found[i].Message = kind+" "+p.Metadata.Name, asPolicy.Replace(found[i].Message)
-	}
-	return found
+	return p.said(slices.Concat(found, namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w)))
 }
 
-// conditionsOf returns what is wrong with the match conditions of a policy, as of a webhook. The API server stores none that does not compile.
-func conditionsOf(kind string, p admissionPolicy) (found []review.Finding) {
-	w := entry{kind: kind, configuration: p.Metadata, Hook: webhooks.Hook{Rules: rulesOf(p.Spec.MatchConstraints), MatchConditions: p.Spec.MatchConditions}}
+// conditionProblems returns what is wrong with the match conditions of a policy, as of a webhook. The API server stores none that does not compile.
+func (p admissionPolicy) conditionProblems() []review.Finding {
+	w := p.entry()
+	w.Rules, w.MatchConditions = rulesOf(p.Spec.MatchConstraints), p.Spec.MatchConditions
 	if p.Spec.FailurePolicy != "" {
 		w.FailurePolicy = &p.Spec.FailurePolicy
 	}
 	matcher := &webhookmatch.Matcher{}
-	found = append(neverProblem(w, matcher), failingProblems(w, matcher)...)
-	for i := range found {
-		found[i].Object, found[i].Message = kind+" "+p.Metadata.Name, asPolicy.Replace(found[i].Message)
-	}
-	return found
-}
-
-// paramKindProblem returns the finding for a policy whose parameters are of a kind that the API server does not serve.
-func paramKindProblem(ctx context.Context, f *snapshot, kind string, p admissionPolicy, bound bool) []review.Finding {
-	if p.Spec.ParamKind == nil {
-		return nil
-	}
-	_, err := f.paramResource(ctx, *p.Spec.ParamKind)
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, errNotServed):
-		return []review.Finding{unreadFinding(err, "the parameters of the "+kind+" "+p.Metadata.Name)}
-	}
-	missing := aboutPolicy(kind, p, "policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its CustomResourceDefinition, or correct "+
-		"the kind.", p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind, p.cannotJudge())
-	if !bound || !p.fails() {
-		missing = milder(missing, review.Warning)
-	}
-	return []review.Finding{missing}
+	return p.said(append(neverProblem(w, matcher), failingProblems(w, matcher)...))
 }
 
 // fails reports whether a policy refuses what it cannot judge.
@@ -224,75 +214,4 @@ func (p admissionPolicy) cannotJudge() string {
 		return "With failurePolicy Fail, the requests that a binding of it is for are refused."
 	}
 	return "With failurePolicy Ignore, it is without effect."
-}
-
-// errNotServed is the error of a kind that the API server does not serve.
-var errNotServed = errors.New("it is not served")
-
-// paramResource returns the resource of a kind of parameters. That of files is known only if Kubernetes has it, or a file.
-func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind) (reader.Resource, error) {
-	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
-	r := f.source.ResourceOf(ctx, kind)
-	unreadable := errors.As(r.Err, new(*reader.UnreadableError)) && !errors.Is(r.Err, reader.ErrNotFound)
-	switch {
-	case r.Err == nil:
-		return r, nil
-	case unreadable:
-		return r, r.Err
-	case !f.source.Live() && (strings.Contains(kind.Group, ".") || slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind.GroupKind() })):
-		return r, nil
-	}
-	return r, errNotServed
-}
-
-// paramProblems returns the finding for a binding whose parameters do not exist. Those in the namespace of each request are not looked for,
-// and neither are those of files.
-func (all admissionPolicies) paramProblems(ctx context.Context, f *snapshot, b, policy admissionPolicy) []review.Finding {
-	ref, of := b.Spec.ParamRef, policy.Spec.ParamKind
-	if ref == nil || of == nil || !f.source.Live() {
-		return nil
-	}
-	r, err := f.paramResource(ctx, *of)
-	if err != nil || r.Namespaced && ref.Namespace == "" {
-		return nil // an unknown kind is reported for the policy; parameters in the namespace of the request differ by request
-	}
-	exists, err := f.hasParam(ctx, *ref, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), r.Name)
-	if err != nil {
-		return []review.Finding{unreadFinding(err, "the parameters of the "+all.kind+"Binding "+b.Metadata.Name)}
-	}
-	if exists {
-		return nil
-	}
-	which := strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")
-	if ref.Name == "" {
-		which = "with the labels " + metav1.FormatLabelSelector(ref.Selector)
-	}
-	deny := ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == registration.DenyAction
-	then := "parameterNotFoundAction is Allow, so it is without effect."
-	if deny {
-		then = "parameterNotFoundAction is Deny. " + policy.cannotJudge()
-	}
-	missing := aboutPolicy(all.kind+"Binding", b, "policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind, which, then)
-	if !deny || !policy.fails() {
-		missing = milder(missing, review.Warning)
-	}
-	return []review.Finding{missing}
-}
-
-// hasParam reports whether there is a parameter that a reference names.
-func (f *snapshot) hasParam(ctx context.Context, ref registration.ParamRef, of schema.GroupVersionKind, resource string) (bool, error) {
-	kind := reader.NewKind(of.Group, of.Version, of.Kind, resource)
-	if ref.Name != "" {
-		_, err := f.source.Get(ctx, kind, ref.Namespace, ref.Name)
-		if errors.Is(err, reader.ErrNotFound) {
-			return false, nil
-		}
-		return err == nil, err
-	}
-	selects, err := metav1.LabelSelectorAsSelector(ref.Selector)
-	if err != nil {
-		return false, fmt.Errorf("spec.paramRef.selector: %w", err)
-	}
-	objects, err := reader.All[metav1.PartialObjectMetadata](f.source.List(ctx, kind, ref.Namespace))
-	return slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool { return selects.Matches(labels.Set(o.Labels)) }), err
 }

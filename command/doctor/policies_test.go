@@ -19,15 +19,19 @@ import (
 func policiesOf(t *testing.T, policies, bindings string) admissionPolicies {
 	t.Helper()
 	all := admissionPolicies{kind: "ValidatingAdmissionPolicy"}
-	for text, into := range map[string]*[]admissionPolicy{policies: &all.policies, bindings: &all.bindings} {
+	decoded := func(kind, text string) []admissionPolicy {
+		var list []json.RawMessage
 		raw, err := yaml.YAMLToJSON([]byte("[" + text + "]"))
 		if err == nil {
-			err = json.Unmarshal(raw, into)
+			err = json.Unmarshal(raw, &list)
 		}
-		if err != nil {
-			t.Fatalf("%v: %s", err, text)
+		each, problems := decodePolicies(kind, list)
+		if err != nil || len(problems) > 0 {
+			t.Fatalf("%v, %v: %s", err, problems, text)
 		}
+		return each
 	}
+	all.policies, all.bindings = decoded(all.kind, policies), decoded(all.kind+"Binding", bindings)
 	return all
 }
 
