@@ -6,7 +6,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"usher.dev/usher/cluster/reader"
@@ -33,25 +32,19 @@ func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (b
 		return false, "", errors.New("a check with a label selector is not supported here")
 	}
 	who := what.GetUser()
-	review := authorizationv1.SubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
-		Spec:     authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()},
-	}
+	spec := authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: map[string]authorizationv1.ExtraValue{}}
 	for key, values := range who.GetExtra() {
-		if review.Spec.Extra == nil {
-			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		review.Spec.Extra[key] = values
+		spec.Extra[key] = values
 	}
 	if what.IsResourceRequest() {
-		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: what.GetNamespace(), Verb: what.GetVerb(),
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: what.GetNamespace(), Verb: what.GetVerb(),
 			Group: what.GetAPIGroup(), Version: what.GetAPIVersion(), Resource: what.GetResource(), Subresource: what.GetSubresource(),
 			Name: what.GetName()}
 	} else {
-		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.GetPath(), Verb: what.GetVerb()}
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.GetPath(), Verb: what.GetVerb()}
 	}
-	answer, err := reader.One[authorizationv1.SubjectAccessReview](e.source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
-	return answer.Status.Allowed, answer.Status.Reason, err
+	answer, err := access(ctx, e.source, spec)
+	return answer.Allowed, answer.Reason, err
 }
 
 // AskCaller asks the API server whom it takes the caller for, who then sends what manifests stand for.

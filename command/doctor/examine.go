@@ -29,16 +29,14 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 	for i := range f.webhooks {
 		w := &f.webhooks[i]
 		w.needed, w.home = neededFor(*w, needed), usher
-	}
-	for _, w := range f.webhooks {
-		reports = append(reports, w.report(slices.Concat(f.problems(w, matcher), usher.webhookProblems(w, f.namespaces))))
+		reports = append(reports, w.report(slices.Concat(f.problems(*w, matcher), usher.webhookProblems(*w, f.namespaces))))
 	}
 	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	var policies []review.Finding
 	for _, of := range f.policies {
 		policies = append(policies, of.problems(ctx, f)...)
 	}
-	whole.Findings = slices.Concat(f.unreadFindings(), podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
+	whole.Findings = slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
 		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {

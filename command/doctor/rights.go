@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
@@ -34,48 +37,45 @@ func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []revie
 }
 
 // missingRights returns which of some rights a user lacks.
-func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []rbacv1.PolicyRule) (missing []string, err error) {
-	var reviews []authorizationv1.SubjectAccessReview
+func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []rbacv1.PolicyRule) ([]string, error) {
+	var all []authorizationv1.ResourceAttributes
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
-			for _, attributes := range attributesOf(rule, verb, u.At.Namespace) {
-				reviews = append(reviews, u.access(attributes))
-			}
+			all = append(all, attributesOf(rule, verb, u.At.Namespace)...)
 		}
 	}
-	answers := make([]authorizationv1.SubjectAccessReview, len(reviews))
-	errs := make([]error, len(reviews))
+	answers, errs := make([]authorizationv1.SubjectAccessReviewStatus, len(all)), make([]error, len(all))
 	var calls []func()
-	for i := range reviews {
+	for i := range all {
 		calls = append(calls, func() {
-			answers[i], errs[i] = reader.One[authorizationv1.SubjectAccessReview](
-				source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviews[i]))
+			answers[i], errs[i] = access(ctx, source, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &all[i], User: u.At.User, Groups: u.groups()})
 		})
 	}
 	reader.InParallel(calls...)
 	var denied []authorizationv1.ResourceAttributes
 	for i, answer := range answers {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		if !answer.Status.Allowed {
-			denied = append(denied, *reviews[i].Spec.ResourceAttributes)
+		if !answer.Allowed {
+			denied = append(denied, all[i])
 		}
 	}
-	return attributesTexts(denied), nil
+	return attributesTexts(denied), cmp.Or(errs...)
 }
 
-// access returns the question whether usher may do something.
-func (u Usher) access(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReview {
+// groups returns the groups of usher's user.
+func (u Usher) groups() []string {
 	groups := []string{"system:authenticated"}
 	if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
 		namespace, _, _ := strings.Cut(account, ":")
 		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
-	a := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &attributes, User: u.At.User,
-		Groups: groups}}
-	a.APIVersion, a.Kind = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
-	return a
+	return groups
+}
+
+// access asks the API server whether a user may do something.
+func access(ctx context.Context, source reader.Source, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	review := authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Spec: spec}
+	answer, err := reader.One[authorizationv1.SubjectAccessReview](source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
+	return answer.Status, err
 }
 
 // attributesOf returns what a rule permits with a verb. Secrets and quotas of usher's own are in its namespace.
@@ -104,13 +104,11 @@ func attributesTexts(all []authorizationv1.ResourceAttributes) (texts []string) 
 	var resources []string
 	verbs := map[string][]string{}
 	for _, a := range all {
-		resource := strings.TrimSpace(a.Resource + " " + a.Name)
+		resource := schema.GroupResource{Group: a.Group, Resource: a.Resource}.String()
 		if a.Subresource != "" {
-			resource = strings.Replace(resource, a.Resource, a.Resource+"/"+a.Subresource, 1)
+			resource += "/" + a.Subresource
 		}
-		if a.Group != "" {
-			resource = strings.Replace(resource, a.Resource, a.Resource+"."+a.Group, 1)
-		}
+		resource = strings.TrimSpace(resource + " " + a.Name)
 		if verbs[resource] == nil {
 			resources = append(resources, resource)
 		}

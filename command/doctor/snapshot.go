@@ -35,17 +35,11 @@ type snapshot struct {
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources.Table
-	unread     []unread
+	unread     []review.Finding // what could not be read
 	reach      reach.Cluster
 	policies   []admissionPolicies // by kind
 	minor      int                 // the version of Kubernetes; 0: unknown
 	revived    []types.NamespacedName
-}
-
-// unread is a part of the cluster that could not be read, and what was not looked at for that.
-type unread struct {
-	err  error
-	what string
 }
 
 // read reads the cluster. roots are the CAs of its API server.
@@ -55,7 +49,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	failed := func(err error, what string) {
 		lock.Lock()
 		defer lock.Unlock()
-		f.unread = append(f.unread, unread{err, what})
+		f.unread = append(f.unread, unreadFinding(err, what))
 	}
 	configurations := make([][]entry, 2)
 	f.policies = make([]admissionPolicies, len(policyKinds))
@@ -108,6 +102,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 		called = append(called, w.called())
 	}
 	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, called) }, func() { f.readRevived(ctx, failed) })
+	slices.SortFunc(f.unread, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return f
 }
 
@@ -165,41 +160,19 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 				all.Whole = false // an aggregated API server that is away
 				return
 			}
-			addList(all, version, list)
+			for _, r := range list.APIResources {
+				all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
+					Operations: resources.OperationsOf(r.Name, r.Verbs)})
+			}
 		})
 	}
 	reader.InParallel(calls...)
-	f.resources = with(all, resources.BuiltIn())
-}
-
-// addList adds the resources of a version, as discovery lists them.
-func addList(all resources.Table, version schema.GroupVersion, list metav1.APIResourceList) {
-	for _, r := range list.APIResources {
-		all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
-			Operations: resources.OperationsOf(r.Name, r.Verbs)})
-	}
-}
-
-// with returns the resources, with the known ones of Kubernetes for groups that could not be read.
-func with(all, known resources.Table) resources.Table {
-	if all.Whole {
-		return all
-	}
-	for group, names := range known.Groups {
-		if all.Groups[group] == nil {
+	for group, names := range resources.BuiltIn().Groups {
+		if !all.Whole && all.Groups[group] == nil { // it could not be read
 			all.Groups[group] = names
 		}
 	}
-	return all
-}
-
-// unreadFindings returns the findings for what could not be read.
-func (f *snapshot) unreadFindings() (found []review.Finding) {
-	for _, u := range f.unread {
-		found = append(found, unreadFinding(u.err, u.what))
-	}
-	slices.SortFunc(found, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
-	return found
+	f.resources = all
 }
 
 // unreadFinding returns the finding for what could not be read.
