@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -128,20 +129,18 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.output != "text" {
-		err = p.printReports(o.output, "usher doctor", reports)
-	}
-	if o.output == "text" && !ofObjects {
-		p.printExamination(reports)
-	}
-	for _, report := range reports {
-		if o.output == "text" && ofObjects {
+	switch {
+	case o.output != "text":
+		if err := p.printReports(o.output, "usher doctor", reports); err != nil {
+			return err
+		}
+	case ofObjects:
+		for _, report := range reports {
 			review.Text(p.Out, report, p.style())
 			_, _ = fmt.Fprintln(p.Out)
 		}
-	}
-	if err != nil {
-		return err
+	default:
+		p.printExamination(reports)
 	}
 	return exit(review.ExitOf(reports), "something could not be examined")
 }
@@ -151,13 +150,11 @@ func (p Program) printChecks(output string) error {
 	if output == "json" {
 		return review.WriteJSON(p.Out, doctor.Checks())
 	}
-	width := 0
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, c := range doctor.Checks() {
-		width = max(width, len(c.ID))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", c.ID, c.Severity, c.Doc)
 	}
-	for _, c := range doctor.Checks() {
-		_, _ = fmt.Fprintf(p.Out, "%-*s  %-7s  %s\n", width, c.ID, c.Severity, c.Doc)
-	}
+	_ = table.Flush()
 	return nil
 }
 

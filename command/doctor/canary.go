@@ -59,11 +59,7 @@ func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Optio
 		}
 	}
 	report.Webhooks = append(report.Webhooks, c.unregistered(ctx, e, needed)...)
-	report.Verdict = verdictOf(report.Webhooks, func(name string) bool {
-		return slices.ContainsFunc(needed, func(n webhooks.Hook) bool {
-			return n.Name == name && e.matcher.One(ctx, c.request, entry{Hook: n}.hook()).Called
-		})
-	})
+	report.Verdict = verdictOf(report.Webhooks, func(name string) bool { return e.needs(ctx, c.request, needed, name) })
 	switch {
 	case c.refused != nil:
 		report.Hint = "the API server refused the canary: " + c.refused.Error()
@@ -98,6 +94,13 @@ func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdi
 		return review.Failed
 	}
 	return review.Passed
+}
+
+// needs reports whether usher's policy needs a webhook to be called for a request.
+func (e *Examiner) needs(ctx context.Context, r webhookmatch.Request, needed []webhooks.Hook, name string) bool {
+	return slices.ContainsFunc(needed, func(n webhooks.Hook) bool {
+		return n.Name == name && e.matcher.One(ctx, r, entry{Hook: n}.hook()).Called
+	})
 }
 
 // send sends the canary as the user that the API server takes the caller for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"slices"
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
@@ -74,7 +73,7 @@ func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Option
 		missing[i].Fix = calls.usher.restoring()
 	}
 	for i, h := range e.hooks {
-		worse := calls.judge(h, &report.Webhooks[i], func(n webhooks.Hook) bool { return e.matcher.One(ctx, request, entry{Hook: n}.hook()).Called })
+		worse := calls.judge(h, &report.Webhooks[i], func() bool { return e.needs(ctx, request, calls.needed, h.Name) })
 		if report.Verdict == review.Passed || report.Verdict == review.Failed && worse == review.Rejected {
 			report.Verdict = worse
 		}
@@ -98,17 +97,15 @@ type fault struct {
 }
 
 // judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
-func (c Calls) judge(h entry, w *review.Webhook, calls func(webhooks.Hook) bool) review.Verdict {
+func (c Calls) judge(h entry, w *review.Webhook, needed func() bool) review.Verdict {
 	found := fault{}
 	switch {
 	case w.Called:
 		if found = c.misdirected(h); found.why == "" {
 			found = c.unreachable(h)
 		}
-	case h.ushers() && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope):
-		if i := slices.IndexFunc(c.needed, func(n webhooks.Hook) bool { return n.Name == h.Name }); i >= 0 && calls(c.needed[i]) {
-			found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
-		}
+	case h.ushers() && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope) && needed():
+		found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
 	}
 	if found.why == "" {
 		return review.Passed

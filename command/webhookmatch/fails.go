@@ -199,7 +199,7 @@ func unknownOf(root string, kind schema.GroupKind, e expression) (all []*cel.Att
 	}
 	for _, chain := range chainsOf(e.tree, root) {
 		if chain[0] != "metadata" {
-			all = append(all, cel.AttributePattern(root).QualString(chain[0]))
+			all = append(all, attribute(root, chain[0]))
 		}
 	}
 	return all

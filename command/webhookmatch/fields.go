@@ -99,11 +99,7 @@ func holding(t reflect.Type, chains [][]string, root string, path ...string) (ob
 			object[name], unknown = inner, append(unknown, others...)
 			continue
 		}
-		pattern := cel.AttributePattern(root)
-		for _, field := range at {
-			pattern = pattern.QualString(field)
-		}
-		unknown = append(unknown, pattern)
+		unknown = append(unknown, attribute(root, at...))
 	}
 	return object, unknown
 }

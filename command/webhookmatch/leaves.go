@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -77,6 +76,5 @@ func leftOut(e expression, rule registration.RuleWithOperations) (users []string
 func (p partial) by(user string, groups []string) partial {
 	known := maps.Clone(p.known)
 	known["userInfo"] = map[string]any{"username": user, "groups": append([]string{"system:authenticated"}, groups...)}
-	return partial{known: known, unknown: append(slices.Clone(p.unknown), cel.AttributePattern("request").QualString("userInfo").QualString("uid"),
-		cel.AttributePattern("request").QualString("userInfo").QualString("extra"))}
+	return partial{known: known, unknown: append(slices.Clone(p.unknown), attribute("request", "userInfo", "uid"), attribute("request", "userInfo", "extra"))}
 }

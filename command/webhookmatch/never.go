@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
@@ -86,6 +87,15 @@ type partial struct {
 	unknown, user []*cel.AttributePatternType // user: who sends it
 }
 
+// attribute returns a member of a variable, of which nothing is known.
+func attribute(variable string, path ...string) *cel.AttributePatternType {
+	pattern := cel.AttributePattern(variable)
+	for _, member := range path {
+		pattern = pattern.QualString(member)
+	}
+	return pattern
+}
+
 // requestsOf returns what is known of the requests of rules, for each resource and operation.
 func requestsOf(rules []registration.RuleWithOperations) (all []partial) {
 	for _, rule := range rules {
@@ -102,29 +112,17 @@ func requestsOf(rules []registration.RuleWithOperations) (all []partial) {
 
 // requestOf returns what is known of a request of a rule. The version is that of any rule, so it is left open.
 func requestOf(group, name string, operation registration.OperationType) partial {
-	p := partial{known: map[string]any{}}
+	p := partial{known: map[string]any{"resource": map[string]any{}}, user: []*cel.AttributePatternType{attribute("request", "userInfo")}}
 	set := func(value string, path ...string) {
-		pattern, at := cel.AttributePattern("request"), p.known
-		for i, member := range path {
-			pattern = pattern.QualString(member)
-			if i == len(path)-1 {
-				break
-			}
-			if at[member] == nil {
-				at[member] = map[string]any{}
-			}
-			at = at[member].(map[string]any)
-		}
 		if value == "*" {
-			p.unknown = append(p.unknown, pattern)
-		} else {
-			at[path[len(path)-1]] = value
+			p.unknown = append(p.unknown, attribute("request", path...))
+			return
 		}
+		_ = unstructured.SetNestedField(p.known, value, path...) // no member is both a text and a mapping
 	}
 	for _, other := range []string{"uid", "requestKind", "requestResource", "requestSubResource", "name", "namespace", "dryRun", "options"} {
 		set("*", other)
 	}
-	p.user = []*cel.AttributePatternType{cel.AttributePattern("request").QualString("userInfo")}
 	base, sub, _ := strings.Cut(name, "/")
 	set(string(operation), "operation")
 	set(group, "resource", "group")

@@ -23,17 +23,13 @@ func (r Request) meetsRules(h Hook) (as Equivalent, v Verdict) {
 	}
 	other, found := r.equivalentFor(h)
 	closest := r.closest(h)
-	if valueOr(h.MatchPolicy, registration.Equivalent) == registration.Exact {
-		if found {
-			return own, skip(MatchPolicy, "is Exact, and the rules are for %s, which has the same objects, but not for %s; use Equivalent",
-				versioned(other.Resource), versioned(own.Resource))
-		}
-		return own, closest.verdict()
-	}
-	if found {
+	switch exact := valueOr(h.MatchPolicy, registration.Equivalent) == registration.Exact; {
+	case found && exact:
+		return own, skip(MatchPolicy, "is Exact, and the rules are for %s, which has the same objects, but not for %s; use Equivalent",
+			versioned(other.Resource), versioned(own.Resource))
+	case found:
 		return other, v
-	}
-	if r.EquivalentsErr != nil && closest.byVersion {
+	case !exact && r.EquivalentsErr != nil && closest.byVersion:
 		return own, skip(Unknown, "rules: are for another version or group, and whether the API server converts to it is not known: %v",
 			r.EquivalentsErr)
 	}
