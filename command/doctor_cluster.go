@@ -81,8 +81,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	if err != nil {
 		return u, err
 	}
-	u.Unusable, u.ConfigMap, u.Key, u.Unknown = in.unusable, in.deployed.ConfigMap, in.deployed.Key, in.unknown
-	u.Assumed = in.assumed
+	u.Deployed, u.Unusable, u.Unknown, u.Assumed = in.deployed, in.unusable, in.unknown, in.assumed
 	if u.Unusable != nil {
 		u.Unknown = errors.New("usher has no policy that it can load")
 	}
@@ -96,8 +95,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	if in.deployed.Flag("cluster") == "api" {
 		u.Watching = clusterRole(p.Suites, in.Routes()).Rules
 	}
-	u.Gates = in.deployed.Flag("feature-gates")
-	if u.Managed = in.deployed.Flag("certs") == "managed"; u.Managed {
+	if in.deployed.Flag("certs") == "managed" {
 		u.Writing = slices.Concat(rotation.SecretRights(), rotation.ConfigurationRights())
 	}
 	return u, nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/installed"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -52,7 +53,7 @@ func TestCertificateFixes(t *testing.T) {
 	managed, ushers := hook(func(w *entry) {
 		w.configuration.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "ns/c"}
 	}), hook(func(w *entry) {
-		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{At: webhooks.Address{Namespace: "door", Service: "usher"}, Apply: "usher webhooks apply --as-installed", Managed: true}
+		w.configuration.Name, w.Name, w.home = "usher", "mutate-pods.usher.dev", Usher{At: webhooks.Address{Namespace: "door", Service: "usher"}, Apply: "usher webhooks apply --as-installed", Deployed: installed.Usher{Arguments: []string{"--certs=managed"}}}
 	})
 	byURL := ushers
 	byURL.ClientConfig = at("https://usher.example/mutate-pods")

@@ -20,17 +20,17 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding 
 		}
 	}
 	if len(wrong) == 0 {
-		return append(neverProblem(w, matcher), failingProblems(w, matcher)...)
+		return append(neverProblem(w), failingProblems(w)...)
 	}
 	return []review.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
 }
 
 // neverProblem returns the finding for match conditions that are false for every request. Others may have meant it.
-func neverProblem(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+func neverProblem(w entry) []review.Finding {
 	var never []string
 	left := []registration.MatchCondition{}
 	for i, m := range w.MatchConditions {
-		if !matcher.Never(m, w.Rules) {
+		if !webhookmatch.Never(m, w.Rules) {
 			left = append(left, m)
 			continue
 		}
@@ -48,8 +48,8 @@ func neverProblem(w entry, matcher *webhookmatch.Matcher) []review.Finding {
 }
 
 // failingProblems returns the findings for match conditions that have no result for some requests, which are refused then.
-func failingProblems(w entry, matcher *webhookmatch.Matcher) (found []review.Finding) {
-	failing := matcher.Failing(w.MatchConditions, w.Rules)
+func failingProblems(w entry) (found []review.Finding) {
+	failing := webhookmatch.Failing(w.MatchConditions, w.Rules)
 	left := slices.DeleteFunc(slices.Clone(w.MatchConditions), func(m registration.MatchCondition) bool {
 		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
 	})

@@ -225,14 +225,14 @@ func (s subject) restore() command {
 
 // correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
 func correctPolicy(s subject) command {
-	in, u := "kubectl -n "+review.Word(s.home.At.Namespace), s.home
+	in, from := "kubectl -n "+review.Word(s.home.At.Namespace), s.home.Deployed
 	switch {
-	case u.ConfigMap == "":
-		return look(in+" edit deployment "+review.Word(u.At.Service), "")
-	case errors.Is(u.Unusable, reader.ErrNotFound):
-		return fix(in + " create configmap " + review.Word(u.ConfigMap) + " --from-file=" + review.Word(u.Key+"=policy.yaml"))
+	case from.ConfigMap == "":
+		return look(in+" edit deployment "+review.Word(s.home.At.Service), "")
+	case errors.Is(s.home.Unusable, reader.ErrNotFound):
+		return fix(in + " create configmap " + review.Word(from.ConfigMap) + " --from-file=" + review.Word(from.Key+"=policy.yaml"))
 	}
-	return look(in+" edit configmap "+review.Word(u.ConfigMap), "")
+	return look(in+" edit configmap "+review.Word(from.ConfigMap), "")
 }
 
 // grant gives usher its rights, and binds them to its user.
@@ -243,7 +243,11 @@ func grant(s subject) command {
 		if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
 			who = "--serviceaccount=" + review.Word(account)
 		}
-		commands = append(commands, "usher webhooks --rbac"+u.gatesFlag()+" | kubectl apply -f -",
+		gates := ""
+		if text := u.Deployed.Flag("feature-gates"); text != "" {
+			gates = " --feature-gates " + review.Word(text)
+		}
+		commands = append(commands, "usher webhooks --rbac"+gates+" | kubectl apply -f -",
 			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl apply -f -")
 	}
 	if s.writing {

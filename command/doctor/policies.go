@@ -13,7 +13,6 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
 )
@@ -201,8 +200,7 @@ func (p admissionPolicy) conditionProblems() []review.Finding {
 	if p.Spec.FailurePolicy != "" {
 		w.FailurePolicy = &p.Spec.FailurePolicy
 	}
-	matcher := &webhookmatch.Matcher{}
-	return p.said(append(neverProblem(w, matcher), failingProblems(w, matcher)...))
+	return p.said(append(neverProblem(w), failingProblems(w)...))
 }
 
 // fails reports whether a policy refuses what it cannot judge.

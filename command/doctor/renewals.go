@@ -55,7 +55,7 @@ func (s subject) rotate(flag, todo string) command {
 	switch {
 	case !s.ushers():
 		return listSecrets(s, todo)
-	case s.home.Managed:
+	case s.home.Deployed.Flag("certs") == "managed":
 		return fix("usher certs rotate " + flag + "--service " + s.calledService())
 	}
 	return listSecrets(s, "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the steps by hand.")

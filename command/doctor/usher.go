@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"usher.dev/usher/command/installed"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
@@ -21,15 +22,13 @@ type Usher struct {
 	Needed func(registered []string) []webhooks.Hook
 	// Watching are the rights that it needs to watch the cluster, and Writing those to keep its certificates.
 	Watching, Writing []rbacv1.PolicyRule
-	Gates             string // the feature gates that its Deployment sets
-	Managed           bool   // it keeps its certificates itself
+	Deployed          installed.Usher // how its Deployment runs it
 	// Unknown is the reason why usher may be run differently, or nil. Assumed says why the policy is only assumed; "": usher runs with it. A
 	// registration that is not what an assumed policy needs makes the rest Unknown, see settled.
 	Unknown error
 	Assumed string
-	// Unusable is the reason why usher cannot load its policy, or its gates, or nil. The policy is a key of a ConfigMap.
-	Unusable       error
-	ConfigMap, Key string
+	// Unusable is the reason why usher cannot load its policy, or its gates, or nil.
+	Unusable error
 	// Apply is the command that restores its registration, without the Service.
 	Apply string
 }
@@ -68,14 +67,6 @@ func (u Usher) restoring() string {
 		return ""
 	}
 	return u.apply()
-}
-
-// gatesFlag returns the feature gates as a flag.
-func (u Usher) gatesFlag() string {
-	if u.Gates == "" {
-		return ""
-	}
-	return " --feature-gates " + review.Word(u.Gates)
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.

@@ -27,7 +27,7 @@ type Failure struct {
 // Failing returns the match conditions that have no result for some requests of rules: for a field that no object of the kind has, for the
 // object that a deletion does not have, or for an object with no more than it must have. A request that another condition leaves out does
 // not count.
-func (m *Matcher) Failing(conditions []registration.MatchCondition, rules []registration.RuleWithOperations) (found []Failure) {
+func Failing(conditions []registration.MatchCondition, rules []registration.RuleWithOperations) (found []Failure) {
 	var read []expression
 	for _, c := range conditions {
 		read = append(read, expressionOf(c.Expression))

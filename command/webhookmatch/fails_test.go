@@ -55,9 +55,8 @@ func TestFailing(t *testing.T) {
 		group, resource, _ := strings.Cut(name, "/")
 		h := hook(t, fmt.Sprintf("rules: [{apiGroups: ['%s'], apiVersions: ['*'], operations: ['%s'], resources: ['%s']}]\nmatchConditions: [{name: a, expression: %q}]",
 			group, strings.ReplaceAll(operations, ",", "','"), resource, c.expression))
-		var matcher webhookmatch.Matcher
 		got := ""
-		for _, f := range matcher.Failing(h.MatchConditions, h.Rules) {
+		for _, f := range webhookmatch.Failing(h.MatchConditions, h.Rules) {
 			if got = strings.Join(f.Requests, ", ") + ": " + f.Why; f.Every {
 				got = "every " + got
 			}
@@ -67,8 +66,7 @@ func TestFailing(t *testing.T) {
 		}
 	}
 	both := hook(t, onPods+"matchConditions: [{name: a, expression: 'object.spec.nope'}, {name: b, expression: \"request.operation == 'UPDATE'\"}]")
-	var matcher webhookmatch.Matcher
-	if found := matcher.Failing(both.MatchConditions, both.Rules); len(found) > 0 {
+	if found := webhookmatch.Failing(both.MatchConditions, both.Rules); len(found) > 0 {
 		t.Errorf("another condition leaves it out: %+v", found)
 	}
 }

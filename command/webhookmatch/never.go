@@ -19,7 +19,7 @@ import (
 // Never reports whether a match condition is false for every request that rules are for, such as `false`, `object.a == 1 && false`, or
 // `request.operation == 'UPDATE'` where the rules name CREATE alone: it is evaluated while no more is known of a request than what its
 // rule says. Without rules nothing is known. A condition that does not compile is not false.
-func (m *Matcher) Never(c registration.MatchCondition, rules []registration.RuleWithOperations) bool {
+func Never(c registration.MatchCondition, rules []registration.RuleWithOperations) bool {
 	e := expressionOf(c.Expression)
 	if e.program == nil {
 		return false

@@ -19,7 +19,7 @@ func TestNever(t *testing.T) {
 		"object.metadata.?labels['a'].orValue('') != 'b'":                             false, "1 +": false, "1": false,
 		`!(has(request.userInfo.groups) && "system:nodes" in request.userInfo.groups && has(request.subResource))`: false,
 	} {
-		if is := new(Matcher).Never(registration.MatchCondition{Expression: expression}, nil); is != want {
+		if is := Never(registration.MatchCondition{Expression: expression}, nil); is != want {
 			t.Errorf("%s: %v", expression, is)
 		}
 	}
@@ -64,7 +64,7 @@ func TestNeverOfRules(t *testing.T) {
 		{"has(request.options)", []registration.RuleWithOperations{pods}, false},
 		{"request.nothing == 'a'", []registration.RuleWithOperations{pods}, false}, // no result
 	} {
-		if is := new(Matcher).Never(registration.MatchCondition{Expression: c.expression}, c.rules); is != c.want {
+		if is := Never(registration.MatchCondition{Expression: c.expression}, c.rules); is != c.want {
 			t.Errorf("%s for %v: %v", c.expression, c.rules, is)
 		}
 	}
