@@ -22,13 +22,6 @@ import (
 	"usher.dev/usher/command/webhookmatch"
 )
 
-// surroundings hold what else decides whether a webhook is called, besides the webhook and the request.
-type surroundings struct {
-	namespaces []corev1.Namespace // of the cluster; an unknown one has no label but its name
-	virtual    bool               // webhooks are called for TokenReviews and the like
-	matcher    *webhookmatch.Matcher
-}
-
 // criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
 func criticalRequests(t reach.Target, selector map[string]string) (all []criticalRequest) {
 	for _, n := range needs {
@@ -49,7 +42,7 @@ func criticalRequests(t reach.Target, selector map[string]string) (all []critica
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
 // is called for, one for each kind. The pods of what it calls have the labels of a selector.
-func lockOutProblems(w entry, selector map[string]string, s surroundings) (found []review.Finding) {
+func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []review.Finding) {
 	if !w.fails() {
 		return nil
 	}
@@ -57,7 +50,7 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 	var leaveOut []string
 	called := map[string][]criticalRequest{}
 	for _, v := range criticalRequests(reach.TargetOf(w.ClientConfig), selector) {
-		if !w.calledFor(v, s) {
+		if !w.calledFor(v, f) {
 			continue
 		}
 		if len(called[v.id]) == 0 {
@@ -68,7 +61,7 @@ func lockOutProblems(w entry, selector map[string]string, s surroundings) (found
 		}
 	}
 	for _, id := range ids {
-		about := w.keepAway(called[id], leaveOut, s)
+		about := w.keepAway(called[id], leaveOut, f)
 		next := problem(id, about, "failurePolicy is Fail, and the webhook is called for %s.", reasons(called[id]))
 		if w.needed != nil && !about.restored { // whoever wrote the policy has weighed it
 			next.Message, next.Severity = next.Message+" usher's policy asks for it.", review.Info
@@ -116,16 +109,16 @@ func everything(rules []registration.RuleWithOperations) bool {
 // keepAway returns what keeps a webhook away from some requests. leaveOut are the namespaces that all findings about the
 // webhook are about: each command sets the whole selector, and must not undo another. What is in no namespace, or in default,
 // cannot be left out so, and a webhook that is meant for these namespaces would be left out altogether.
-func (w entry) keepAway(all []criticalRequest, leaveOut []string, s surroundings) subject {
+func (w entry) keepAway(all []criticalRequest, leaveOut []string, f *snapshot) subject {
 	about := w.lacks("failurePolicy", registration.Ignore)
 	if leavable := !slices.ContainsFunc(all, func(v criticalRequest) bool { return !slices.Contains(leaveOut, v.namespace) }); leavable &&
-		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v, leaveOut, s) }) {
+		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v, leaveOut, f) }) {
 		about = w.lacks("namespaceSelector", without(w.NamespaceSelector, leaveOut))
 	}
 	if w.ushers() && w.needed != nil {
 		restored := w
 		restored.Hook = *w.needed
-		about.restored = !slices.ContainsFunc(all, func(v criticalRequest) bool { return restored.fails() && restored.calledFor(v, s) })
+		about.restored = !slices.ContainsFunc(all, func(v criticalRequest) bool { return restored.fails() && restored.calledFor(v, f) })
 	}
 	return about
 }
@@ -151,20 +144,20 @@ func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
-func (w entry) calledFor(q criticalRequest, s surroundings) bool {
-	verdict := s.matcher.One(context.Background(), q.request(s), w.hook())
+func (w entry) calledFor(q criticalRequest, f *snapshot) bool {
+	verdict := f.matcher.One(context.Background(), q.request(f), w.hook())
 	return verdict.Called || verdict.Refuses
 }
 
 // calledElsewhere reports whether a webhook is called for a request in a namespace besides some.
-func (w entry) calledElsewhere(q criticalRequest, besides []string, s surroundings) bool {
+func (w entry) calledElsewhere(q criticalRequest, besides []string, f *snapshot) bool {
 	names := []string{"default"}
-	for _, n := range s.namespaces {
+	for _, n := range f.namespaces {
 		names = append(names, n.Name)
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		q.namespace = name
-		return !slices.Contains(besides, name) && w.calledFor(q, s)
+		return !slices.Contains(besides, name) && w.calledFor(q, f)
 	})
 }
 
@@ -186,7 +179,7 @@ func hooksOf(all []entry) (hooks []webhookmatch.Hook) {
 }
 
 // request returns the request with the labels of its namespace.
-func (q criticalRequest) request(s surroundings) webhookmatch.Request {
+func (q criticalRequest) request(f *snapshot) webhookmatch.Request {
 	base, sub, _ := strings.Cut(q.resource, "/")
 	resource := metav1.GroupVersionResource{Group: q.group, Version: "v1", Resource: base}
 	kind := metav1.GroupVersionKind{Group: q.group, Version: "v1", Kind: q.kind}
@@ -212,8 +205,8 @@ func (q criticalRequest) request(s surroundings) webhookmatch.Request {
 	if q.kind == "Namespace" && q.operation == registration.Update {
 		request.Object.Raw = bytes.Replace(object, []byte(`"labels":null`), fmt.Appendf(nil, `"labels":{%q:"true"}`, admit.ExemptLabel), 1)
 	}
-	return webhookmatch.Request{AdmissionRequest: request, InNamespace: webhookmatch.Namespace{Labels: labelsOfNamespace(s.namespaces, q.namespace)},
-		SendsVirtualResources: s.virtual}
+	return webhookmatch.Request{AdmissionRequest: request, InNamespace: webhookmatch.Namespace{Labels: labelsOfNamespace(f.namespaces, q.namespace)},
+		SendsVirtualResources: f.minor == 0 || f.minor < virtualEnd}
 }
 
 // labelsOfNamespace returns the labels of a namespace, or the label with its name if it is unknown.

@@ -12,7 +12,6 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/command/webhookmatch"
 )
 
 // Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
@@ -22,14 +21,13 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 	var f *snapshot
 	var rights []review.Finding
 	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
-	matcher := &webhookmatch.Matcher{}
 	usher = usher.settled(f.webhooks)
 	needed := usher.neededBy(f.webhooks)
 	var reports []review.Report
 	for i := range f.webhooks {
 		w := &f.webhooks[i]
 		w.needed, w.home = neededFor(*w, needed), usher
-		reports = append(reports, w.report(slices.Concat(f.problems(*w, matcher), usher.webhookProblems(*w, f.namespaces))))
+		reports = append(reports, w.report(slices.Concat(f.problems(*w), usher.webhookProblems(*w, f.namespaces))))
 	}
 	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	var policies []review.Finding
@@ -49,14 +47,13 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 }
 
 // problems returns what is wrong with a webhook.
-func (f *snapshot) problems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
-	around := surroundings{f.namespaces, f.minor == 0 || f.minor < virtualEnd, matcher}
+func (f *snapshot) problems(w entry) []review.Finding {
 	var reached []review.Finding
 	for _, p := range f.reach.Problems(w.called()) {
 		reached = append(reached, w.reached(p))
 	}
-	return slices.Concat(conditionProblems(w, matcher), reached,
-		lockOutProblems(w, f.reach.PodLabels(reach.TargetOf(w.ClientConfig)), around),
+	return slices.Concat(conditionProblems(w, &f.matcher), reached,
+		lockOutProblems(w, f.reach.PodLabels(reach.TargetOf(w.ClientConfig)), f),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }
@@ -133,8 +130,6 @@ func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if first, rest, is := strings.Cut(noun, " "); is {
-		return fmt.Sprintf("%d %ss %s", n, first, rest)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	first, rest, _ := strings.Cut(noun, " ")
+	return strings.TrimSpace(fmt.Sprintf("%d %ss %s", n, first, rest))
 }

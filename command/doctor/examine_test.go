@@ -228,14 +228,14 @@ func TestLockOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
 			expectOne(t, conditionProblems(w, matcher), "")
-			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, surroundings{virtual: true, matcher: matcher}), c.want, c.says...)
+			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, &snapshot{}), c.want, c.says...)
 		})
 	}
 	t.Run("token reviews of Kubernetes 1.37", func(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.Rules = rulesFor("authentication.k8s.io", "v1", "tokenreviews", registration.Create, registration.AllScopes)
 		})
-		expectOne(t, lockOutProblems(w, nil, surroundings{matcher: matcher}), "")
+		expectOne(t, lockOutProblems(w, nil, &snapshot{minor: virtualEnd}), "")
 	})
 	t.Run("invalid condition", func(t *testing.T) {
 		w := hook(func(w *entry) {
@@ -247,7 +247,7 @@ func TestLockOut(t *testing.T) {
 
 // TestNamedNeeds: what a cluster lives on, written down here beside the table that TestNeeds follows, is found where it is needed.
 func TestNamedNeeds(t *testing.T) {
-	around := surroundings{virtual: true, matcher: &webhookmatch.Matcher{}}
+	around := &snapshot{}
 	for _, c := range []struct {
 		group, resource string
 		operation       registration.OperationType
@@ -284,7 +284,7 @@ func TestNamedNeeds(t *testing.T) {
 // TestNeeds: a webhook for any one of the requests that a cluster lives on is found, with the reason, and its command ends the
 // finding, whatever else the webhook is for.
 func TestNeeds(t *testing.T) {
-	around := surroundings{virtual: true, matcher: &webhookmatch.Matcher{}}
+	around := &snapshot{}
 	of := func(found []review.Finding, id string) *review.Finding {
 		if i := slices.IndexFunc(found, func(f review.Finding) bool { return f.ID == id }); i >= 0 {
 			return &found[i]
@@ -393,7 +393,7 @@ func TestFixesGoTogether(t *testing.T) {
 	w := hook(func(w *entry) {
 		w.Rules = rulesFor("", "v1", "pods", registration.Create, registration.NamespacedScope)
 	})
-	found := lockOutProblems(w, nil, surroundings{matcher: &webhookmatch.Matcher{}})
+	found := lockOutProblems(w, nil, &snapshot{minor: virtualEnd})
 	if len(found) != 2 || found[0].Fix != found[1].Fix || !strings.Contains(found[0].Fix, `"values":["kube-system","ns"]`) {
 		t.Errorf("%+v", found)
 	}

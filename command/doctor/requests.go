@@ -203,11 +203,7 @@ func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
 	if client.Resource == "namespaces" && r.Namespace == "" {
 		r.Namespace = r.Name
 	}
-	same, err := e.source.Equivalents(ctx, client, r.SubResource)
-	for _, s := range same {
-		r.Equivalents = append(r.Equivalents, webhookmatch.Equivalent(s))
-	}
-	r.EquivalentsErr = err
+	r.Equivalents, r.EquivalentsErr = e.source.Equivalents(ctx, client, r.SubResource)
 	r.InNamespace = e.namespace(ctx, r.Namespace)
 	if e.source.Live() {
 		r.Authorize = e.authorize

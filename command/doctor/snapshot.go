@@ -39,6 +39,7 @@ type snapshot struct {
 	reach      reach.Cluster
 	policies   []admissionPolicies // by kind
 	minor      int                 // the version of Kubernetes; 0: unknown
+	matcher    webhookmatch.Matcher
 	revived    []types.NamespacedName
 }
 

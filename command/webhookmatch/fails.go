@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/internal/resources"
@@ -183,7 +184,7 @@ func minimal(kind schema.GroupKind) map[string]any {
 	}
 	metadata := map[string]any{"name": "a", "namespace": "a", "uid": "a", "creationTimestamp": "2000-01-01T00:00:00Z", "managedFields": []any{}}
 	if kind.Kind == "Namespace" || kind.Kind == "Node" { // which have some by themselves
-		metadata["labels"] = map[string]any{metadataName: "a", "kubernetes.io/hostname": "a", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+		metadata["labels"] = map[string]any{corev1.LabelMetadataName: "a", "kubernetes.io/hostname": "a", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 	}
 	if slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind && k.ClusterScoped }) {
 		delete(metadata, "namespace")

@@ -16,6 +16,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/selector"
 )
 
@@ -98,12 +99,7 @@ type Namespace struct {
 }
 
 // Equivalent is another resource for the same objects.
-type Equivalent struct {
-	Resource schema.GroupVersionResource
-	Kind     schema.GroupVersionKind
-	// SameFields reports that only apiVersion differs, as in a custom resource without a conversion webhook.
-	SameFields bool
-}
+type Equivalent = reader.Equivalent
 
 // Matcher decides. It may be used concurrently.
 type Matcher struct{ conditions conditions }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -65,7 +66,7 @@ func labelWithName(metadata map[string]any) {
 	if _, labelled := metadata["labels"].(map[string]any); !labelled {
 		metadata["labels"] = map[string]any{}
 	}
-	metadata["labels"].(map[string]any)[metadataName] = name
+	metadata["labels"].(map[string]any)[corev1.LabelMetadataName] = name
 }
 
 // generateName sets a name as the API server makes it before validation, with digits in place of random letters.

@@ -7,14 +7,12 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/internal/selector"
 )
-
-// metadataName is the label of each namespace with its name.
-const metadataName = "kubernetes.io/metadata.name"
 
 // meetsSelectors decides by namespaceSelector and objectSelector. If both keep the request away, both are named.
 func (r Request) meetsSelectors(h Hook) Verdict {
@@ -40,13 +38,13 @@ func (r Request) meetsNamespaces(h Hook) Verdict {
 	of, err := r.namespaceLabels()
 	wanted := selector.Requirements(h.NamespaceSelector)
 	if err != nil { // but for one label
-		known := labels.Set{metadataName: r.Namespace}
+		known := labels.Set{corev1.LabelMetadataName: r.Namespace}
 		for _, requirement := range wanted {
-			if requirement.Key == metadataName && !meets(known, requirement) {
+			if requirement.Key == corev1.LabelMetadataName && !meets(known, requirement) {
 				return skip(NamespaceSelector, "%s", missText(requirement, known, "namespace "+r.Namespace))
 			}
 		}
-		wanted = slices.DeleteFunc(wanted, func(w metav1.LabelSelectorRequirement) bool { return w.Key == metadataName })
+		wanted = slices.DeleteFunc(wanted, func(w metav1.LabelSelectorRequirement) bool { return w.Key == corev1.LabelMetadataName })
 		if len(wanted) == 0 {
 			return Verdict{}
 		}
@@ -84,7 +82,7 @@ func named(of labels.Set, name string) labels.Set {
 	if name == "" {
 		return of
 	}
-	return labels.Merge(of, labels.Set{metadataName: name})
+	return labels.Merge(of, labels.Set{corev1.LabelMetadataName: name})
 }
 
 // meetsObjects decides by objectSelector: the object before or after the request has to match.
@@ -130,7 +128,7 @@ func labelsOf(raw []byte) labels.Set {
 func missText(r metav1.LabelSelectorRequirement, of labels.Set, whose string) string {
 	is, has := of[r.Key]
 	switch {
-	case r.Operator == metav1.LabelSelectorOpNotIn && r.Key == metadataName:
+	case r.Operator == metav1.LabelSelectorOpNotIn && r.Key == corev1.LabelMetadataName:
 		return "leaves out " + whose
 	case r.Operator == metav1.LabelSelectorOpNotIn:
 		return fmt.Sprintf("leaves out %s: %s, which %s has", r.Key, is, whose)
@@ -166,7 +164,7 @@ func mismatch(filter string, wanted []metav1.LabelSelectorRequirement, of labels
 			continue
 		}
 		misses = append(misses, missText(w, of, whose))
-		fixable = fixable && w.Operator == metav1.LabelSelectorOpIn && w.Key != metadataName
+		fixable = fixable && w.Operator == metav1.LabelSelectorOpIn && w.Key != corev1.LabelMetadataName
 		if fixable {
 			sets = append(sets, w.Key+"="+w.Values[0])
 		}
