@@ -32,12 +32,8 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 	if !e.source.Live() {
 		return c
 	}
-	var called []reach.Webhook
-	for _, h := range e.hooks {
-		called = append(called, h.called())
-	}
 	c.cluster = &reach.Cluster{Source: e.source, Inside: reach.Inside(ctx, e.source, roots)}
-	c.cluster.Read(ctx, called)
+	c.cluster.Read(ctx, calledBy(e.hooks))
 	return c
 }
 

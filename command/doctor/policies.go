@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
 )
@@ -100,7 +101,7 @@ func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found [
 		case policy == nil:
 			found = append(found, all.unbound(b))
 		case !policy.malformed:
-			found = append(found, b.matchProblems(b.Spec.MatchResources, rulesOf(policy.Spec.MatchConstraints), f)...)
+			found = append(found, b.matchProblems(b.Spec.MatchResources, webhookmatch.RulesOf(policy.Spec.MatchConstraints), f)...)
 			found = append(found, b.paramProblems(ctx, f, *policy)...)
 		}
 	}
@@ -154,17 +155,6 @@ func (p admissionPolicy) problem(id string, changes []change, format string, arg
 	return one
 }
 
-// rulesOf returns the rules of what a policy matches.
-func rulesOf(m *registration.MatchResources) (all []registration.RuleWithOperations) {
-	if m == nil {
-		return nil
-	}
-	for _, r := range m.ResourceRules {
-		all = append(all, r.RuleWithOperations)
-	}
-	return all
-}
-
 // said returns findings about a webhook as ones about a policy, or a binding.
 func (p admissionPolicy) said(found []review.Finding) []review.Finding {
 	for i := range found {
@@ -185,7 +175,7 @@ func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []r
 		return nil
 	}
 	w := p.entry()
-	w.Hook = webhooks.Hook{Rules: rulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}
+	w.Hook = webhooks.Hook{Rules: webhookmatch.RulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}
 	found := slices.Concat(ruleProblems(w, f.resources), exactProblem(w, f.resources))
 	if len(w.Rules) == 0 {
 		w.Rules = rules
@@ -196,7 +186,7 @@ func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []r
 // conditionProblems returns what is wrong with the match conditions of a policy, as of a webhook. The API server stores none that does not compile.
 func (p admissionPolicy) conditionProblems() []review.Finding {
 	w := p.entry()
-	w.Rules, w.MatchConditions = rulesOf(p.Spec.MatchConstraints), p.Spec.MatchConditions
+	w.Rules, w.MatchConditions = webhookmatch.RulesOf(p.Spec.MatchConstraints), p.Spec.MatchConditions
 	if p.Spec.FailurePolicy != "" {
 		w.FailurePolicy = &p.Spec.FailurePolicy
 	}

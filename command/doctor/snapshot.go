@@ -98,11 +98,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	for i := range f.namespaces {
 		withName(&f.namespaces[i])
 	}
-	var called []reach.Webhook
-	for _, w := range f.webhooks {
-		called = append(called, w.called())
-	}
-	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, called) }, func() { f.readRevived(ctx, failed) })
+	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, calledBy(f.webhooks)) }, func() { f.readRevived(ctx, failed) })
 	slices.SortFunc(f.unread, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return f
 }

@@ -87,6 +87,14 @@ func (w entry) called() reach.Webhook {
 	return reach.Webhook{Client: w.ClientConfig, Annotations: w.configuration.Annotations, Ushers: w.ushers(), Consequence: w.consequence()}
 }
 
+// calledBy returns what the reachability of webhooks depends on.
+func calledBy(all []entry) (called []reach.Webhook) {
+	for _, w := range all {
+		called = append(called, w.called())
+	}
+	return called
+}
+
 // reached returns the finding for a problem of reachability.
 func (w entry) reached(p *reach.Problem) review.Finding {
 	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)

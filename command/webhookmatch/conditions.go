@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
@@ -18,35 +17,28 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// conditions compiles match conditions as the API server does.
-type conditions struct {
-	once     sync.Once
-	compiler plugin.ConditionCompiler
-}
-
 // condition adapts a match condition to the compiler.
 type condition registration.MatchCondition
 
 func (c condition) GetExpression() string    { return c.Expression }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// compile returns a condition that can be evaluated. The environment is made when it is needed first.
-func (c *conditions) compile(m registration.MatchCondition) plugin.ConditionEvaluator {
-	c.once.Do(func() {
-		c.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+// compile compiles a match condition as the API server does. The environment is made when it is needed first.
+func (m *Matcher) compile(c registration.MatchCondition) plugin.ConditionEvaluator {
+	m.once.Do(func() {
+		m.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	})
-	return c.compiler.CompileCondition([]plugin.ExpressionAccessor{condition(m)},
-		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+	return m.compiler.CompileCondition([]plugin.ExpressionAccessor{condition(c)}, mayAsk, environment.StoredExpressions)
 }
 
 // Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; a condition that
 // was stored before fails for every request.
 func (m *Matcher) Compile(c registration.MatchCondition) error {
-	return errors.Join(m.conditions.compile(c).CompilationErrors()...)
+	return errors.Join(m.compile(c).CompilationErrors()...)
 }
 
 // meets decides by match conditions. A false condition wins over a failing one.
-func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
+func (m *Matcher) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
 	if len(h.MatchConditions) == 0 {
 		return Verdict{}
 	}
@@ -57,14 +49,14 @@ func (c *conditions) meets(ctx context.Context, r Request, as Equivalent, h Hook
 	budget := int64(celconfig.RuntimeCELCostBudgetMatchConditions)
 	resource, kind := metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(as.Kind)
 	request := plugin.CreateAdmissionRequest(attributes.Attributes, resource, kind)
-	for _, m := range h.MatchConditions {
+	for _, c := range h.MatchConditions {
 		asked := &asking{answer: r.Authorize}
-		result, left, err := c.compile(m).ForInput(ctx, attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, nil, budget)
+		result, left, err := m.compile(c).ForInput(ctx, attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, nil, budget)
 		if err != nil { // the budget is spent
-			return h.fails(m, err)
+			return h.fails(c, err)
 		}
 		budget = left
-		worst = worse(worst, r.judge(h, m, as, result[0], asked.failed))
+		worst = worse(worst, r.judge(h, c, as, result[0], asked.failed))
 	}
 	return worst
 }

@@ -41,16 +41,14 @@ func LeavesOut(c registration.MatchCondition, rules []registration.RuleWithOpera
 	if !slices.ContainsFunc(chainsOf(e.tree, "request"), func(chain []string) bool { return chain[0] == "userInfo" }) {
 		return nil
 	}
-	for _, rule := range rules {
-		users = append(users, leftOut(e, rule)...)
-	}
+	users = leftOut(e, rules)
 	slices.Sort(users)
 	return slices.Compact(users)
 }
 
-// leftOut returns the privileged users whom an expression leaves out for the requests of a rule, unlike others; and "nearly everybody" if it
+// leftOut returns the privileged users whom an expression leaves out for the requests of rules, unlike others; and "nearly everybody" if it
 // leaves out the others.
-func leftOut(e expression, rule registration.RuleWithOperations) (users []string) {
+func leftOut(e expression, rules []registration.RuleWithOperations) (users []string) {
 	result := func(p partial) ref.Val {
 		is, err := e.evaluate(map[string]any{"request": p.known}, p.unknown, objects, others, namespace)
 		if err != nil || is != celtypes.True && is != celtypes.False {
@@ -58,7 +56,7 @@ func leftOut(e expression, rule registration.RuleWithOperations) (users []string
 		}
 		return is
 	}
-	for _, p := range requestsOf([]registration.RuleWithOperations{rule}) {
+	for _, p := range requestsOf(rules) {
 		anybody := result(p.by(somebody, nil))
 		if anybody == celtypes.False {
 			users = append(users, "nearly everybody")

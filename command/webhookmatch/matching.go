@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/selector"
@@ -102,7 +104,10 @@ type Namespace struct {
 type Equivalent = reader.Equivalent
 
 // Matcher decides. It may be used concurrently.
-type Matcher struct{ conditions conditions }
+type Matcher struct {
+	once     sync.Once
+	compiler plugin.ConditionCompiler // of match conditions
+}
 
 // Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the API server refuse it keeps the request
 // from others.
@@ -157,7 +162,7 @@ func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
 	if v := r.meetsSelectors(h); v.decided() {
 		return v
 	}
-	if v := m.conditions.meets(ctx, r, as, h); v.decided() {
+	if v := m.meets(ctx, r, as, h); v.decided() {
 		return v
 	}
 	if v := r.dryRunnable(h); v.decided() {

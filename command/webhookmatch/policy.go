@@ -126,10 +126,7 @@ func (v *policyVariable) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyT
 var mayAsk = plugin.OptionalVariableDeclarations{HasAuthorizer: true}
 
 func validationOf(r Request, p registration.ValidatingAdmissionPolicySpec) (v validation, err error) {
-	h := Hook{ValidatingWebhook: registration.ValidatingWebhook{MatchPolicy: p.MatchConstraints.MatchPolicy}}
-	for _, rule := range p.MatchConstraints.ResourceRules {
-		h.Rules = append(h.Rules, rule.RuleWithOperations)
-	}
+	h := Hook{ValidatingWebhook: registration.ValidatingWebhook{MatchPolicy: p.MatchConstraints.MatchPolicy, Rules: RulesOf(p.MatchConstraints)}}
 	v.Request, v.policy = r.seenBy(h), p
 	v.as, _ = v.meetsRules(h)
 	if v.attributes, err = v.Request.attributes(v.as); err != nil {

@@ -100,6 +100,17 @@ func ruleNames(rule registration.Rule) (names []string) {
 // coreNamespaces are Namespaces, which are cluster-scoped although requests for them name a namespace.
 var coreNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
+// RulesOf returns the rules of what a policy matches.
+func RulesOf(m *registration.MatchResources) (all []registration.RuleWithOperations) {
+	if m == nil {
+		return nil
+	}
+	for _, r := range m.ResourceRules {
+		all = append(all, r.RuleWithOperations)
+	}
+	return all
+}
+
 // RuleOf returns a rule of a webhook as admit compares it.
 func RuleOf(rule registration.RuleWithOperations) admit.Rule {
 	made := admit.Rule{Groups: rule.APIGroups, Versions: rule.APIVersions, Resources: rule.Resources}
