@@ -22,19 +22,8 @@ type Hook = registration.MutatingWebhook
 
 // HooksOf returns the webhooks for routes, in order.
 func HooksOf(routes []admit.Route, at Address) []Hook {
-	return append(Mutating(routes, at).Webhooks, asMutating(Validating(routes, at).Webhooks)...)
-}
-
-// asMutating returns validating webhooks with the fields that both types have.
-func asMutating(validating []registration.ValidatingWebhook) (all []Hook) {
-	for _, w := range validating {
-		all = append(all, Hook{
-			Name: w.Name, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector,
-			ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, MatchConditions: w.MatchConditions,
-			ClientConfig: w.ClientConfig, AdmissionReviewVersions: w.AdmissionReviewVersions,
-		})
-	}
-	return all
+	all := needed(routes, at)
+	return slices.Concat(all[0].Webhooks, all[1].Webhooks)
 }
 
 // Differences returns, one a line, how registered webhooks differ from those that are wanted, and what to do about
@@ -251,15 +240,9 @@ func registeredIn(o manifest.Object) (hooks []Hook, is bool, err error) {
 	if err := json.Unmarshal(o.JSON, &meta); err != nil || meta.Name != Name {
 		return nil, false, err
 	}
-	switch o.Kind {
-	case "MutatingWebhookConfiguration":
-		var c registration.MutatingWebhookConfiguration
-		err = json.Unmarshal(o.JSON, &c)
-		return c.Webhooks, true, err
-	case "ValidatingWebhookConfiguration":
-		var c registration.ValidatingWebhookConfiguration
-		err = json.Unmarshal(o.JSON, &c)
-		return asMutating(c.Webhooks), true, err
+	if o.Kind != configurationType("Mutating").Kind && o.Kind != configurationType("Validating").Kind {
+		return nil, false, nil
 	}
-	return nil, false, nil
+	c, err := readConfiguration(o.JSON)
+	return c.Webhooks, true, err
 }

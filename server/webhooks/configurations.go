@@ -19,38 +19,35 @@ import (
 const Name = "usher"
 
 // Mutating returns the configuration of the routes that change objects.
-func Mutating(routes []admit.Route, at Address) registration.MutatingWebhookConfiguration {
-	c := registration.MutatingWebhookConfiguration{TypeMeta: configurationType("Mutating"), ObjectMeta: at.meta()}
-	for _, r := range Entries(routes) {
-		if !r.Chain.Mutates() {
-			continue
-		}
-		c.Webhooks = append(c.Webhooks, registration.MutatingWebhook{
-			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
-			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
-			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions:    conditions(r, at),
-			ReinvocationPolicy: &r.Reinvocation,
-		})
-	}
-	return c
-}
+func Mutating(routes []admit.Route, at Address) configuration { return needed(routes, at)[0] }
 
 // Validating returns the configuration of the routes that check objects.
-func Validating(routes []admit.Route, at Address) registration.ValidatingWebhookConfiguration {
-	c := registration.ValidatingWebhookConfiguration{TypeMeta: configurationType("Validating"), ObjectMeta: at.meta()}
-	for _, r := range Entries(routes) {
-		if r.Chain.Mutates() {
+func Validating(routes []admit.Route, at Address) configuration { return needed(routes, at)[1] }
+
+// needed returns the configurations that make the API server call the routes: the mutating and the validating one.
+func needed(routes []admit.Route, at Address) []configuration {
+	mutating := configuration{TypeMeta: configurationType("Mutating"), ObjectMeta: at.meta()}
+	validating := configuration{TypeMeta: configurationType("Validating"), ObjectMeta: at.meta()}
+	for _, e := range Entries(routes) {
+		w := e.hook(at)
+		if !e.Chain.Mutates() {
+			validating.Webhooks = append(validating.Webhooks, w)
 			continue
 		}
-		c.Webhooks = append(c.Webhooks, registration.ValidatingWebhook{
-			Name: r.Name, ClientConfig: at.client(r.Path), Rules: rules(r), FailurePolicy: &r.FailurePolicy,
-			MatchPolicy: new(registration.Equivalent), NamespaceSelector: r.Namespaces(at), ObjectSelector: r.Objects(),
-			SideEffects: new(r.SideEffects()), TimeoutSeconds: &r.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
-			MatchConditions: conditions(r, at),
-		})
+		w.ReinvocationPolicy = &e.Reinvocation
+		mutating.Webhooks = append(mutating.Webhooks, w)
 	}
-	return c
+	return []configuration{mutating, validating}
+}
+
+// hook returns the fields that entries of both kinds have.
+func (e Entry) hook(at Address) Hook {
+	return Hook{
+		Name: e.Name, ClientConfig: at.client(e.Path), Rules: rules(e), FailurePolicy: &e.FailurePolicy,
+		MatchPolicy: new(registration.Equivalent), NamespaceSelector: e.Namespaces(at), ObjectSelector: e.Objects(),
+		SideEffects: new(e.SideEffects()), TimeoutSeconds: &e.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"},
+		MatchConditions: conditions(e, at),
+	}
 }
 
 func configurationType(kind string) metav1.TypeMeta {

@@ -51,7 +51,7 @@ func TestEntries(t *testing.T) {
 }
 
 // inShort describes a webhook in one line.
-func inShort(w registration.ValidatingWebhook) string {
+func inShort(w Hook) string {
 	var resources, exempt []string
 	for _, r := range w.Rules {
 		resources = append(resources, strings.Join(r.Resources, ","))

@@ -7,8 +7,6 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"usher.dev/usher/admit"
 )
 
 // configuration is a webhook configuration of either kind, in the form of a mutating one. A field that it does not know
@@ -25,13 +23,6 @@ const entrySuffix = ".usher.dev"
 // path returns the path of a configuration in the API.
 func (c configuration) path() string {
 	return "/apis/" + c.APIVersion + "/" + strings.ToLower(c.Kind) + "s/" + c.Name
-}
-
-// needed returns the configurations that make the API server call the routes.
-func needed(routes []admit.Route, at Address) []configuration {
-	mutating, validating := Mutating(routes, at), Validating(routes, at)
-	return []configuration{{mutating.TypeMeta, mutating.ObjectMeta, mutating.Webhooks},
-		{validating.TypeMeta, validating.ObjectMeta, asMutating(validating.Webhooks)}}
 }
 
 // readConfiguration decodes an answer of the API server.

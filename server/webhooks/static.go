@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,26 +35,18 @@ func Static(routes []admit.Route, at Address, dir string) ([]File, error) {
 		return nil, fmt.Errorf("--static-dir %s: must be an absolute path, as the API server wants it", dir)
 	}
 	at.OnDisk = true
-	mutating, validating := Mutating(routes, at), Validating(routes, at)
-	mutating.Name += staticSuffix
-	validating.Name += staticSuffix
 	var files []File
 	admission := admissionConfiguration{TypeMeta: metav1.TypeMeta{APIVersion: "apiserver.config.k8s.io/v1", Kind: "AdmissionConfiguration"}}
-	for _, kind := range []struct {
-		plugin, folder string
-		entries        int
-		object         any
-	}{
-		{"MutatingAdmissionWebhook", "mutating", len(mutating.Webhooks), mutating},
-		{"ValidatingAdmissionWebhook", "validating", len(validating.Webhooks), validating},
-	} {
-		if kind.entries == 0 {
+	for _, c := range needed(routes, at) {
+		if len(c.Webhooks) == 0 {
 			continue
 		}
-		admission.Plugins = append(admission.Plugins, admissionPlugin{kind.plugin, webhookAdmission{
-			metav1.TypeMeta{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"}, path.Join(dir, kind.folder)}})
-		files = append(files, File{path.Join(kind.folder, "usher.yaml"),
-			"read by the API server at its start, and again when it changes", kind.object})
+		c.Name += staticSuffix
+		kind := strings.TrimSuffix(c.Kind, "WebhookConfiguration")
+		folder := strings.ToLower(kind)
+		admission.Plugins = append(admission.Plugins, admissionPlugin{kind + "AdmissionWebhook", webhookAdmission{
+			metav1.TypeMeta{APIVersion: "apiserver.config.k8s.io/v1", Kind: "WebhookAdmissionConfiguration"}, path.Join(dir, folder)}})
+		files = append(files, File{path.Join(folder, "usher.yaml"), "read by the API server at its start, and again when it changes", c})
 	}
 	first := File{"admission.yaml", "for --admission-control-config-file; " +
 		"needs --feature-gates=ManifestBasedAdmissionControlConfig=true on Kubernetes 1.36", admission}
