@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"usher.dev/usher/internal/poll"
@@ -17,7 +16,7 @@ import (
 // concurrent use.
 type Source struct {
 	dir    string
-	served atomic.Pointer[served]
+	served *poll.Current[served]
 }
 
 type served struct {
@@ -28,14 +27,10 @@ type served struct {
 // Open reads tls.crt and tls.key of dir. It fails if a file is missing (fs.ErrNotExist: a caller may wait for the
 // Secret to be mounted), is not a regular file or not PEM, if the key does not belong to the certificate, or if the
 // certificate is expired or not yet valid.
-func Open(dir string) (*Source, error) {
-	s := &Source{dir: dir}
-	first, _, err := s.read()
-	if err != nil {
-		return nil, err
-	}
-	s.served.Store(first)
-	return s, nil
+func Open(dir string) (s *Source, err error) {
+	s = &Source{dir: dir}
+	s.served, err = poll.Open(s.read)
+	return s, err
 }
 
 // GetCertificate returns the current certificate; it is the GetCertificate of a tls.Config. It takes no lock, reads no
@@ -53,12 +48,7 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // See poll.Changes for when a content is new. If the files are swapped between the two reads, the key does not match
 // the certificate: that is an error which the next reading does not repeat, so it is not reported.
 func (s *Source) Watch(ctx context.Context, times poll.Times, report func(error)) {
-	poll.Changes(ctx, times, s.served.Load().sum, s.read, func(next *served, err error) {
-		if err == nil {
-			s.served.Store(next)
-		}
-		report(err)
-	})
+	s.served.Watch(ctx, times, report)
 }
 
 // read returns the content of the files if it can be served now. A certificate that is not valid yet may be later.
@@ -73,8 +63,8 @@ func (s *Source) read() (*served, poll.Sum, error) {
 		return nil, poll.Sum{}, err
 	}
 	sum := poll.SumOf(pair.Cert, pair.Key)
-	if now := s.served.Load(); now != nil && now.sum == sum {
-		return now, sum, nil
+	if s.served != nil && s.served.Load().sum == sum {
+		return s.served.Load(), sum, nil
 	}
 	cert, err := pair.load(s.file(CertFile), s.file(KeyFile))
 	if err != nil {

@@ -162,9 +162,9 @@ func (g *Gate) Counts() map[Result]uint64 {
 // is invalid and the old one stays.
 func (g *Gate) Watch(ctx context.Context, times func() poll.Times, changed func(file string, err error)) {
 	if c := g.Certificates; c != nil {
-		go c.watch(ctx, times(), func(err error) { changed(c.file, err) })
+		go c.current.Watch(ctx, times(), func(err error) { changed(c.file, err) })
 	}
 	if t := g.Tokens; t != nil {
-		go t.watch(ctx, times(), func(err error) { changed(t.file, err) })
+		go t.current.Watch(ctx, times(), func(err error) { changed(t.file, err) })
 	}
 }

@@ -2,14 +2,12 @@ package callers
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"usher.dev/usher/internal/poll"
@@ -24,12 +22,11 @@ const maxFile = 1 << 20
 type Certificates struct {
 	file    string
 	names   []string // none: all
-	current atomic.Pointer[authorities]
+	current *poll.Current[authorities]
 }
 
 // authorities are the CAs of a file, and the certificates that were found to be theirs.
 type authorities struct {
-	sum   poll.Sum
 	roots *x509.CertPool
 
 	mu    sync.RWMutex
@@ -41,23 +38,10 @@ const maxValid = 1000
 
 // OpenCertificates reads the CAs of a PEM file. If names are given, a certificate must have one of them as its common
 // name or as a subject alternative name.
-func OpenCertificates(file string, names []string) (*Certificates, error) {
-	c := &Certificates{file: file, names: names}
-	first, _, err := c.read()
-	if err != nil {
-		return nil, err
-	}
-	c.current.Store(first)
-	return c, nil
-}
-
-func (c *Certificates) watch(ctx context.Context, times poll.Times, report func(error)) {
-	poll.Changes(ctx, times, c.current.Load().sum, c.read, func(next *authorities, err error) {
-		if err == nil {
-			c.current.Store(next)
-		}
-		report(err)
-	})
+func OpenCertificates(file string, names []string) (c *Certificates, err error) {
+	c = &Certificates{file: file, names: names}
+	c.current, err = poll.Open(c.read)
+	return c, err
 }
 
 func (c *Certificates) read() (*authorities, poll.Sum, error) {
@@ -65,23 +49,23 @@ func (c *Certificates) read() (*authorities, poll.Sum, error) {
 	if err != nil {
 		return nil, poll.Sum{}, fmt.Errorf("--client-ca: %w", err)
 	}
-	next := &authorities{sum: poll.SumOf(text), roots: x509.NewCertPool(), valid: map[[sha256.Size]byte]time.Time{}}
+	next := &authorities{roots: x509.NewCertPool(), valid: map[[sha256.Size]byte]time.Time{}}
 	found := 0
 	for rest := text; len(bytes.TrimSpace(rest)) > 0; found++ {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
-			return nil, next.sum, fmt.Errorf("--client-ca: %s: must contain CA certificates in PEM, and nothing else", c.file)
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: must contain CA certificates in PEM, and nothing else", c.file)
 		}
 		ca, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, next.sum, fmt.Errorf("--client-ca: %s: certificate %d cannot be read: %w", c.file, found+1, err)
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: certificate %d cannot be read: %w", c.file, found+1, err)
 		}
 		next.roots.AddCert(ca)
 	}
 	if found == 0 {
-		return nil, next.sum, fmt.Errorf("--client-ca: %s contains no certificate", c.file)
+		return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s contains no certificate", c.file)
 	}
-	return next, next.sum, nil
+	return next, poll.SumOf(text), nil
 }
 
 // check checks a chain of certificates whose key the handshake has proven.

@@ -1,13 +1,11 @@
 package callers
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"usher.dev/usher/internal/poll"
 )
@@ -19,41 +17,27 @@ const minToken = 20
 // one is removed. Only their hashes are kept.
 type Tokens struct {
 	file    string
-	current atomic.Pointer[tokens]
+	current *poll.Current[hashes]
 }
 
-type tokens struct {
-	sum    poll.Sum
-	hashes [][sha256.Size]byte
-}
+// hashes are those of the tokens.
+type hashes [][sha256.Size]byte
 
 // OpenTokens reads the tokens of a file.
-func OpenTokens(file string) (*Tokens, error) {
-	t := &Tokens{file: file}
-	first, _, err := t.read()
-	if err != nil {
-		return nil, err
-	}
-	t.current.Store(first)
-	return t, nil
-}
-
-func (t *Tokens) watch(ctx context.Context, times poll.Times, report func(error)) {
-	poll.Changes(ctx, times, t.current.Load().sum, t.read, func(next *tokens, err error) {
-		if err == nil {
-			t.current.Store(next)
-		}
-		report(err)
-	})
+func OpenTokens(file string) (t *Tokens, err error) {
+	t = &Tokens{file: file}
+	t.current, err = poll.Open(t.read)
+	return t, err
 }
 
 // read reads the file. Errors name the line, but nothing of its content.
-func (t *Tokens) read() (*tokens, poll.Sum, error) {
+func (t *Tokens) read() (*hashes, poll.Sum, error) {
 	text, err := poll.ReadFile(t.file, maxFile)
 	if err != nil {
 		return nil, poll.Sum{}, fmt.Errorf("--bearer-token-file: %w", err)
 	}
-	next, n := &tokens{sum: poll.SumOf(text)}, 0
+	var all hashes
+	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
 		token := strings.TrimSpace(line)
@@ -61,22 +45,22 @@ func (t *Tokens) read() (*tokens, poll.Sum, error) {
 			continue
 		}
 		if len(token) < minToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, next.sum, fmt.Errorf("--bearer-token-file: %s, line %d: must be a token of at least %d visible ASCII characters; "+
+			return nil, poll.Sum{}, fmt.Errorf("--bearer-token-file: %s, line %d: must be a token of at least %d visible ASCII characters; "+
 				"`openssl rand -hex 32` makes one", t.file, n, minToken)
 		}
-		next.hashes = append(next.hashes, sha256.Sum256([]byte(token)))
+		all = append(all, sha256.Sum256([]byte(token)))
 	}
-	if len(next.hashes) == 0 {
-		return nil, next.sum, fmt.Errorf("--bearer-token-file: %s contains no token; `openssl rand -hex 32` makes one", t.file)
+	if len(all) == 0 {
+		return nil, poll.Sum{}, fmt.Errorf("--bearer-token-file: %s contains no token; `openssl rand -hex 32` makes one", t.file)
 	}
-	return next, next.sum, nil
+	return &all, poll.SumOf(text), nil
 }
 
 // has reports whether a token is in the file. The time that it takes depends on nothing but the length of the token and
 // the number of lines.
 func (t *Tokens) has(token string) bool {
 	hash, found := sha256.Sum256([]byte(token)), 0
-	for _, known := range t.current.Load().hashes {
+	for _, known := range *t.current.Load() {
 		found |= subtle.ConstantTimeCompare(hash[:], known[:])
 	}
 	return found == 1
