@@ -5,7 +5,6 @@ package callers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -29,11 +28,9 @@ const (
 	WrongToken       Result = "wrong-token"
 )
 
-// Results are all results.
-var Results = []Result{Known, Missing, WrongCertificate, WrongName, WrongToken}
-
-// reasons are the texts for senders that are not known.
+// reasons are all results, with the texts for senders that are not known.
 var reasons = map[Result]string{
+	Known:            "",
 	Missing:          "neither a client certificate nor a bearer token was sent",
 	WrongCertificate: "the client certificate is not valid, or not of a CA in the file of --client-ca",
 	WrongName:        "the client certificate is for a name that --client-names does not list",
@@ -47,8 +44,13 @@ type Gate struct {
 	Enforce      bool // otherwise unknown callers are only counted and logged
 	Log          logrus.FieldLogger
 
-	counts [5]atomic.Uint64  // by the index in Results
-	lines  [5]rate.Sometimes // likewise
+	tallies map[Result]*tally // of all results
+}
+
+// tally counts the requests with a result, and limits the log lines about them.
+type tally struct {
+	count atomic.Uint64
+	lines rate.Sometimes
 }
 
 // linesEvery is the interval between log lines about unknown callers of the same kind.
@@ -88,9 +90,9 @@ func Open(o Options, log logrus.FieldLogger) (*Gate, error) {
 
 // NewGate returns a gate.
 func NewGate(certificates *Certificates, tokens *Tokens, enforce bool, log logrus.FieldLogger) *Gate {
-	g := &Gate{Certificates: certificates, Tokens: tokens, Enforce: enforce, Log: log}
-	for i := range g.lines {
-		g.lines[i].Interval = linesEvery
+	g := &Gate{Certificates: certificates, Tokens: tokens, Enforce: enforce, Log: log, tallies: map[Result]*tally{}}
+	for result := range reasons {
+		g.tallies[result] = &tally{lines: rate.Sometimes{Interval: linesEvery}}
 	}
 	return g
 }
@@ -98,12 +100,12 @@ func NewGate(certificates *Certificates, tokens *Tokens, enforce bool, log logru
 // Check returns an error if the sender of a request must not get an answer. It reads nothing of the body.
 func (g *Gate) Check(r *http.Request) error {
 	result := g.identify(r, time.Now())
-	i := index(result)
-	g.counts[i].Add(1)
+	of := g.tallies[result]
+	of.count.Add(1)
 	if result == Known {
 		return nil
 	}
-	g.lines[i].Do(func() { g.report(r, result) })
+	of.lines.Do(func() { g.report(r, result) })
 	if !g.Enforce {
 		return nil
 	}
@@ -140,20 +142,11 @@ func (g *Gate) report(r *http.Request, result Result) {
 		"an unknown caller was %s: %s; such lines are at least %s apart", answered, reasons[result], linesEvery)
 }
 
-func index(result Result) int {
-	for i, r := range Results {
-		if r == result {
-			return i
-		}
-	}
-	panic(fmt.Sprintf("callers: unknown result %q", result))
-}
-
 // Counts returns the number of requests by result.
 func (g *Gate) Counts() map[Result]uint64 {
 	all := map[Result]uint64{}
-	for i, r := range Results {
-		all[r] = g.counts[i].Load()
+	for result, of := range g.tallies {
+		all[result] = of.count.Load()
 	}
 	return all
 }
