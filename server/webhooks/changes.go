@@ -29,7 +29,7 @@ func changes(before, after configuration, stale []string) (lines []string) {
 			lines = append(lines, fmt.Sprintf("+ %s: is called for %s; failurePolicy %s", w.Name, rulesText(w.Rules), value(w.FailurePolicy)))
 			continue
 		}
-		for _, part := range append(differing(w, *was), reaching(w, *was)...) {
+		for _, part := range differing(w, *was) {
 			lines = append(lines, fmt.Sprintf("~ %s: %s: %s -> %s", w.Name, part.field, part.is, part.want))
 		}
 	}
@@ -39,22 +39,6 @@ func changes(before, after configuration, stale []string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// reaching returns the parts of two registrations of one webhook that differ in how the API server reaches usher, and
-// in what an answer may be.
-func reaching(want, is Hook) (parts []difference) {
-	add := func(name, field, want, is string) {
-		if want != is {
-			parts = append(parts, difference{name, field, is, want})
-		}
-	}
-	add("clientConfigs", "clientConfig", target(want.ClientConfig), target(is.ClientConfig))
-	add("caBundles", "caBundle", bundleText(want.ClientConfig.CABundle), bundleText(is.ClientConfig.CABundle))
-	add("matchPolicies", "matchPolicy", jsonText(want.MatchPolicy), jsonText(is.MatchPolicy))
-	add("sideEffects", "sideEffects", jsonText(want.SideEffects), jsonText(is.SideEffects))
-	add("admissionReviewVersions", "admissionReviewVersions", strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
-	return parts
 }
 
 // target returns the Service or the URL that the API server calls.

@@ -43,7 +43,7 @@ func Differences(wanted, registered []Hook) (lines []string) {
 		if len(w.ClientConfig.CABundle) == 0 {
 			is.ClientConfig.CABundle = nil
 		}
-		for _, part := range append(differing(w, is), reaching(w, is)...) {
+		for _, part := range differing(w, is) {
 			lines = append(lines, fmt.Sprintf("%s: %s differ: registered %s, needed %s", w.Name, part.name, part.is, part.want))
 		}
 	}
@@ -75,8 +75,16 @@ func differing(want, is Hook) (parts []difference) {
 	if is.ReinvocationPolicy != nil && want.ReinvocationPolicy != nil {
 		add("reinvocationPolicies", "reinvocationPolicy", string(*want.ReinvocationPolicy), string(*is.ReinvocationPolicy))
 	}
+	add("clientConfigs", "clientConfig", target(want.ClientConfig), target(is.ClientConfig))
+	add("caBundles", "caBundle", bundleText(want.ClientConfig.CABundle), bundleText(is.ClientConfig.CABundle))
+	add("matchPolicies", "matchPolicy", jsonText(want.MatchPolicy), jsonText(is.MatchPolicy))
+	add("sideEffects", "sideEffects", jsonText(want.SideEffects), jsonText(is.SideEffects))
+	add("admissionReviewVersions", "admissionReviewVersions", strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
 	return parts
 }
+
+// reaching are the fields that say how the API server reaches usher, and what an answer may be.
+var reaching = []string{"clientConfig", "caBundle", "matchPolicy", "sideEffects", "admissionReviewVersions"}
 
 // Lacks returns how a registered webhook falls short of the needed one. A choice made at registration does not count: a
 // longer or shorter timeout, another failurePolicy, where that may be chosen, additions to selectors and match conditions.
@@ -93,7 +101,8 @@ func lacking(needed, registered Hook) (parts []difference) {
 	needed.ObjectSelector = withOthers(needed.ObjectSelector, registered.ObjectSelector)
 	for _, part := range differing(needed, registered) {
 		switch {
-		case part.field == "timeoutSeconds", part.field == "failurePolicy" && (part.is == jsonText(registration.Ignore) || !aboutHeartbeats(needed.Rules)),
+		case slices.Contains(reaching, part.field), part.field == "timeoutSeconds",
+			part.field == "failurePolicy" && (part.is == jsonText(registration.Ignore) || !aboutHeartbeats(needed.Rules)),
 			part.field == "namespaceSelector" && leavesOut(needed.NamespaceSelector, registered.NamespaceSelector),
 			part.field == "matchConditions" && hasAll(registered.MatchConditions, needed.MatchConditions) && !hasStale(registered, needed):
 			continue

@@ -63,7 +63,7 @@ func (c configuration) yield(registered configuration, all []conflict) (left []s
 		if !one.take(ours, theirs) || one.manager == bundleManager {
 			continue
 		}
-		for _, part := range append(differing(was, *ours), reaching(was, *ours)...) {
+		for _, part := range differing(was, *ours) {
 			left = append(left, fmt.Sprintf("%s: %s stays %s, as %q has set it; usher needs %s",
 				one.entry, part.field, part.is, one.manager, part.want))
 		}

@@ -75,7 +75,7 @@ func (c configuration) stateOf(needed Hook, at Address, trusts func(bundle []byt
 	for _, part := range lacking(needed, *is) {
 		add(part, wrote.changedBy(part.field))
 	}
-	for _, part := range append(differing(needed, *is), reaching(needed, *is)...) {
+	for _, part := range differing(needed, *is) {
 		if by := wrote.changedPart(part.field, needed, *is); by != "" {
 			add(part, by)
 		}
