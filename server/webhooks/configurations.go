@@ -77,17 +77,13 @@ type Entry struct {
 // Entries returns the webhooks of routes. A route that is for nothing has none; a route for both scopes has two.
 func Entries(routes []admit.Route) (all []Entry) {
 	for _, r := range routes {
-		namespaced, cluster := r, r
-		namespaced.For, cluster.For = inScope(r.For, registration.NamespacedScope), inScope(r.For, registration.ClusterScope)
-		if len(namespaced.For) > 0 {
-			all = append(all, Entry{namespaced, r.Webhook(), registration.NamespacedScope})
-		}
-		if len(cluster.For) > 0 {
-			name := r.Webhook()
-			if len(namespaced.For) > 0 {
-				name = "cluster." + name
+		name := r.Webhook()
+		for _, scope := range []registration.ScopeType{registration.NamespacedScope, registration.ClusterScope} {
+			part := r
+			if part.For = inScope(r.For, scope); len(part.For) > 0 {
+				all = append(all, Entry{part, name, scope})
+				name = "cluster." + name // of the second one
 			}
-			all = append(all, Entry{cluster, name, registration.ClusterScope})
 		}
 	}
 	return all

@@ -53,9 +53,8 @@ func isUshers(w Hook) bool { return strings.HasSuffix(w.Name, entrySuffix) }
 // elsewhere returns the Service, as namespace/name, that usher's entries call if it is not the one at an address; else "".
 func (c configuration) elsewhere(at Address) string {
 	for _, w := range c.Webhooks {
-		s := w.ClientConfig.Service
-		if isUshers(w) && s != nil && (s.Namespace != at.Namespace || s.Name != at.Service) {
-			return s.Namespace + "/" + s.Name
+		if isUshers(w) && !at.isCalledBy(w) {
+			return w.ClientConfig.Service.Namespace + "/" + w.ClientConfig.Service.Name
 		}
 	}
 	return ""

@@ -10,16 +10,9 @@ import (
 )
 
 // OneAmplifier leaves one route for heartbeats, the last: two amplifiers on one node would compound.
-func OneAmplifier(routes []admit.Route) []admit.Route {
-	last := -1
+func OneAmplifier(routes []admit.Route) (kept []admit.Route) {
 	for i, r := range routes {
-		if r.Heartbeat() {
-			last = i
-		}
-	}
-	var kept []admit.Route
-	for i, r := range routes {
-		if !r.Heartbeat() || i == last {
+		if !r.Heartbeat() || !slices.ContainsFunc(routes[i+1:], admit.Route.Heartbeat) {
 			kept = append(kept, r)
 		}
 	}
