@@ -95,7 +95,11 @@ func (r *registration) run(ctx context.Context) {
 
 // look reads how usher is registered, and restores it if that is asked for. What is not known any longer is said to be unknown.
 func (r *registration) look(ctx context.Context) {
-	marker, unread := r.marker(ctx)
+	var marker webhooks.MarkerState
+	var unread error
+	if r.KeepRegistered > 0 {
+		marker, unread = r.keeper.Marker(ctx)
+	}
 	states, read, err := r.read(ctx)
 	r.states.Store(&registered{states, err})
 	r.log(states, err)
@@ -107,14 +111,6 @@ func (r *registration) look(ctx context.Context) {
 		done, failed = r.keeper.Keep(ctx, marker, states, read, r.expected, r.trusted)
 	}
 	r.logKept(done, failed)
-}
-
-// marker reads what says whether the registration is to be kept.
-func (r *registration) marker(ctx context.Context) (m webhooks.MarkerState, err error) {
-	if r.KeepRegistered == 0 {
-		return m, nil
-	}
-	return r.keeper.Marker(ctx)
 }
 
 // read reads how usher is registered.

@@ -64,6 +64,9 @@ func checkBundle(bundle []byte) error {
 	return nil
 }
 
+// service returns the Service as namespace/name.
+func (a Address) service() string { return a.Namespace + "/" + a.Service }
+
 func (a Address) client(path string) registration.WebhookClientConfig {
 	if a.URL != "" {
 		return registration.WebhookClientConfig{URL: new(a.URL + path), CABundle: a.CABundle}

@@ -47,24 +47,17 @@ const (
 	calm        = 10 * time.Minute
 )
 
-// MarkerState is the marker as it was read.
-type MarkerState struct {
-	configuration
-	found bool
-}
+// MarkerState is the marker as it was read, with an empty name if there is none.
+type MarkerState struct{ configuration }
 
-func (k *Keeper) service() string { return k.At.Namespace + "/" + k.At.Service }
+func (m MarkerState) found() bool { return m.Name != "" }
 
 func markerPath() string {
 	return configuration{TypeMeta: configurationType("Mutating"), ObjectMeta: metav1.ObjectMeta{Name: Marker}}.path()
 }
 
 // Marker reads the marker. It is to be read before the registration that Keep judges: it is only written if it has not changed since.
-func (k *Keeper) Marker(ctx context.Context) (m MarkerState, err error) {
-	return readMarker(ctx, k.Registrar)
-}
-
-func readMarker(ctx context.Context, r Registrar) (m MarkerState, err error) {
+func (r Registrar) Marker(ctx context.Context) (m MarkerState, err error) {
 	raw, err := r.Client.Get(ctx, markerPath())
 	if apierrors.IsNotFound(err) {
 		return m, nil
@@ -73,13 +66,12 @@ func readMarker(ctx context.Context, r Registrar) (m MarkerState, err error) {
 		return m, explained(err)
 	}
 	m.configuration, err = readConfiguration(raw)
-	m.found = true
 	return m, err
 }
 
 // mayRestore reports whether the marker says that the registration of this Service is to be kept.
 func (k *Keeper) mayRestore(m MarkerState) bool {
-	return m.found && m.Annotations[keptArmed] == "true" && m.Annotations[keptService] == k.service()
+	return m.Annotations[keptArmed] == "true" && m.Annotations[keptService] == k.At.service()
 }
 
 // restored returns how often the registration was restored of late, and when.
@@ -114,7 +106,7 @@ func (k *Keeper) Keep(ctx context.Context, m MarkerState, states []State, read R
 // left reports whether a marker that is not armed stands beside no registration at all: a replica has made it at the very moment when
 // usher was disabled. It restores nothing, but whoever disabled usher would find it.
 func (k *Keeper) left(m MarkerState, states []State) bool {
-	return m.found && m.Annotations[keptService] == k.service() && m.Annotations[keptArmed] != "true" &&
+	return m.Annotations[keptService] == k.At.service() && m.Annotations[keptArmed] != "true" &&
 		!slices.ContainsFunc(states, func(s State) bool { return !s.Missing })
 }
 
@@ -126,9 +118,9 @@ func (k *Keeper) refresh(ctx context.Context, m MarkerState, read Registered) er
 		return err
 	}
 	times, last := m.restored()
-	next := map[string]string{keptService: k.service(), keptSaved: saved, keptArmed: m.Annotations[keptArmed], keptRestored: m.Annotations[keptRestored]}
+	next := map[string]string{keptService: k.At.service(), keptSaved: saved, keptArmed: m.Annotations[keptArmed], keptRestored: m.Annotations[keptRestored]}
 	switch {
-	case !m.found, m.Annotations[keptService] != k.service():
+	case !m.found(), m.Annotations[keptService] != k.At.service():
 		next[keptArmed] = "false"
 	case m.Annotations[keptArmed] != "true" && k.beside == m.ResourceVersion:
 		next[keptArmed] = "true"
@@ -163,7 +155,7 @@ func (k *Keeper) mark(ctx context.Context, m MarkerState, annotations map[string
 	next := configuration{TypeMeta: configurationType("Mutating"), ObjectMeta: Meta()}
 	next.Name, next.Annotations, next.ResourceVersion = Marker, annotations, m.ResourceVersion
 	var err error
-	if m.found {
+	if m.found() {
 		_, err = k.Client.Update(ctx, markerPath(), manager, next.text(nil))
 	} else {
 		_, err = k.Client.Apply(ctx, markerPath(), manager, true, next.text(nil))
@@ -195,7 +187,7 @@ func (k *Keeper) restore(ctx context.Context, m MarkerState, of func([]string) [
 	if !plan.trusted(trusts) {
 		return "", errors.New("its caBundle would not verify what is served, so that requests would fail; run usher webhooks apply")
 	}
-	annotations := map[string]string{keptService: k.service(), keptArmed: "true", keptSaved: m.Annotations[keptSaved],
+	annotations := map[string]string{keptService: k.At.service(), keptArmed: "true", keptSaved: m.Annotations[keptSaved],
 		keptRestored: fmt.Sprintf("%d %s", times+1, k.Client.Now().UTC().Format(time.RFC3339Nano))}
 	if err := k.mark(ctx, m, annotations); err != nil {
 		return "", err
@@ -237,15 +229,15 @@ func (p Plan) trusted(trusts func([]byte) bool) bool {
 
 // Claim tells the keepers of another installation, whose registration is about to be taken over, to leave it alone.
 func (r Registrar) Claim(ctx context.Context) error {
-	m, err := readMarker(ctx, r)
-	if apierrors.IsForbidden(err) || err == nil && (!m.found || m.Annotations[keptService] == r.At.Namespace+"/"+r.At.Service) {
+	m, err := r.Marker(ctx)
+	if apierrors.IsForbidden(err) || err == nil && (!m.found() || m.Annotations[keptService] == r.At.service()) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	k := Keeper{Registrar: r}
-	return k.mark(ctx, m, map[string]string{keptService: k.service(), keptArmed: "false", keptSaved: "", keptRestored: ""})
+	return k.mark(ctx, m, map[string]string{keptService: k.At.service(), keptArmed: "false", keptSaved: "", keptRestored: ""})
 }
 
 // with returns a configuration with the entries and annotations of a saved one that it lacks.
