@@ -38,7 +38,7 @@ func TargetOf(service string) Target {
 	return Target{Namespace: namespace, Service: name}
 }
 
-// configuration is a webhook configuration that was read.
+// configuration is a webhook configuration of either kind that was read, in the form of a mutating one.
 type configuration struct {
 	path string
 	raw  []byte
@@ -46,13 +46,7 @@ type configuration struct {
 	ours []int // the entries that call this Service
 }
 
-type registered struct {
-	Metadata metav1.ObjectMeta `json:"metadata"`
-	Webhooks []struct {
-		Name         string                           `json:"name"`
-		ClientConfig registration.WebhookClientConfig `json:"clientConfig"`
-	} `json:"webhooks"`
-}
+type registered = registration.MutatingWebhookConfiguration
 
 func configurationPath(collection string) string {
 	return "/apis/admissionregistration.k8s.io/v1/" + collection + "/" + Configuration
@@ -194,7 +188,7 @@ func (c configuration) changed() (last time.Time, known bool) {
 // owners returns what is noted of the field managers that own the caBundle of an entry.
 func (c configuration) owners(entry int) (all []metav1.ManagedFieldsEntry) {
 	key := fmt.Sprintf(`k:{"name":%q}`, c.Webhooks[entry].Name)
-	for _, m := range c.Metadata.ManagedFields {
+	for _, m := range c.ManagedFields {
 		var fields struct {
 			Webhooks map[string]struct {
 				ClientConfig map[string]json.RawMessage `json:"f:clientConfig"`
