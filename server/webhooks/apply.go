@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"usher.dev/usher/certs/rotation"
 )
 
 // ErrChanged is returned if a configuration has changed since it was read.
@@ -22,7 +24,7 @@ func (r Registrar) Apply(ctx context.Context, plan Plan, wait time.Duration, say
 		open, unbundled := p.apply.openFailing()
 		if unbundled && len(r.At.Annotations) == 0 {
 			return fmt.Errorf("no caBundle: the Secret %s/%s has no ca.crt that can be read; "+
-				"pass --ca-file, or --inject if a controller fills it in", r.At.Namespace, tlsSecret)
+				"pass --ca-file, or --inject if a controller fills it in", r.At.Namespace, rotation.TLSSecret)
 		}
 		if unbundled {
 			waiting, p.apply, p.leave = true, open, nil

@@ -8,6 +8,8 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/certs/rotation"
 )
 
 // kubectlApply is the field manager from the time before `usher webhooks apply`: `usher webhooks | kubectl apply -f -`.
@@ -60,7 +62,7 @@ func (c configuration) yield(registered configuration, all []conflict) (left []s
 			continue
 		}
 		was := *ours
-		if !one.take(ours, theirs) || one.manager == bundleManager {
+		if !one.take(ours, theirs) || one.manager == rotation.BundleManager {
 			continue
 		}
 		for _, part := range differing(was, *ours) {

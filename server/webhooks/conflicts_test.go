@@ -10,6 +10,8 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/certs/rotation"
 )
 
 // inTheWay returns the API server's refusal because of fields of others.
@@ -80,7 +82,7 @@ func TestYield(t *testing.T) {
 		{"me", "timeoutSeconds", "a: timeoutSeconds stays 30", func(w Hook) bool { return *w.TimeoutSeconds == 30 && *w.FailurePolicy == "Fail" }},
 		{"me", `matchConditions[name="changed"].expression`, "a: matchConditions stays", func(w Hook) bool { return w.MatchConditions[1].Expression == "y" }},
 		{"me", "namespaceSelector", "", func(w Hook) bool { return w.NamespaceSelector == nil }},
-		{bundleManager, "clientConfig.caBundle", "", func(w Hook) bool { return string(w.ClientConfig.CABundle) == "old" }},
+		{rotation.BundleManager, "clientConfig.caBundle", "", func(w Hook) bool { return string(w.ClientConfig.CABundle) == "old" }},
 		{"me", "clientConfig.service.name", "", func(w Hook) bool { return string(w.ClientConfig.CABundle) == "new" }},
 	} {
 		conflicts, _ := conflictsOf(inTheWay(c.by, `.webhooks[name="a"].`+c.field))

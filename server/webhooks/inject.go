@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/certs/rotation"
 )
 
 // Controllers that fill in the caBundle of every entry of a configuration, asked by an annotation.
@@ -16,14 +17,11 @@ const (
 // injectOpenShift is the annotation for OpenShift.
 const injectOpenShift = "service.beta.openshift.io/inject-cabundle"
 
-// tlsSecret is the name of the Secret with the serving certificate, and of cert-manager's Certificate for it.
-const tlsSecret = "usher-tls"
-
 // Inject returns the annotations that make another controller fill in the caBundle; none for "".
 func Inject(by, namespace string) (map[string]string, error) {
 	by, certificate, named := strings.Cut(by, "=")
 	if !named {
-		certificate = namespace + "/" + tlsSecret
+		certificate = namespace + "/" + rotation.TLSSecret // cert-manager's Certificate has the name of its Secret
 	}
 	switch {
 	case by == "" && !named:

@@ -13,15 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/internal/apiserver"
 )
 
-// Field managers: of everything but the caBundle, and of the caBundle, which `usher serve --certs=managed` keeps
-// current.
-const (
-	manager       = "usher-webhooks"
-	bundleManager = "usher-ca-bundle"
-)
+// manager is the field manager of everything but the caBundle, which rotation.BundleManager keeps current.
+const manager = "usher-webhooks"
 
 // Registrar registers routes at one API server. It changes nothing that others have set, except with Force.
 type Registrar struct {
@@ -151,7 +148,7 @@ func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]by
 	if len(r.At.CABundle) > 0 {
 		return r.At.CABundle, nil
 	}
-	raw, err := r.Client.Get(ctx, "/api/v1/namespaces/"+r.At.Namespace+"/secrets/"+tlsSecret)
+	raw, err := r.Client.Get(ctx, "/api/v1/namespaces/"+r.At.Namespace+"/secrets/"+rotation.TLSSecret)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 	case err != nil:
@@ -159,7 +156,7 @@ func (r Registrar) bundle(ctx context.Context, registered []configuration) ([]by
 	default:
 		var secret corev1.Secret
 		if err := json.Unmarshal(raw, &secret); err != nil {
-			return nil, fmt.Errorf("the Secret %s/%s: %w", r.At.Namespace, tlsSecret, err)
+			return nil, fmt.Errorf("the Secret %s/%s: %w", r.At.Namespace, rotation.TLSSecret, err)
 		}
 		if bundle := secret.Data["ca.crt"]; checkBundle(bundle) == nil {
 			return bundle, nil
