@@ -3,9 +3,9 @@ package ratelimit
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/config"
@@ -69,10 +69,8 @@ func (l Policy) check(at *field.Path) (problems field.ErrorList) {
 	return append(problems, check.Named(l, at, func(e *Limit) string { return e.Name }, (*Limit).check)...)
 }
 
-var limitName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 func (l *Limit) check(at *field.Path) (problems field.ErrorList) {
-	if !limitName.MatchString(l.Name) {
+	if len(validation.IsDNS1123Label(l.Name)) > 0 {
 		problems = append(problems, field.Invalid(at.Child("name"), l.Name, "must be up to 63 of a-z, 0-9 and -: it is the label of metrics"))
 	}
 	if by := []LimitBy{ByUser, ByNamespace, ByRoute}; !slices.Contains(by, l.By) {

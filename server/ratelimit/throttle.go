@@ -26,7 +26,6 @@ type Limits struct {
 type limit struct {
 	Limit
 	buckets  *Buckets
-	log      bool // reviews beyond it are only counted
 	exceeded uint64
 }
 
@@ -43,7 +42,7 @@ func (l *Limits) Use(policy Policy) {
 	defer l.mu.Unlock()
 	var next []*limit
 	for _, want := range policy {
-		made := &limit{Limit: want, log: want.Mode == LimitLog}
+		made := &limit{Limit: want}
 		if before := l.named(want.Name); before != nil {
 			made.exceeded = before.exceeded
 			if reflect.DeepEqual(before.Limit, want) {
@@ -87,7 +86,7 @@ func (l *Limits) Of(route string, heartbeat bool) func(*admit.Request) admit.Lim
 		demands := room[:0]
 		for _, one := range about {
 			if !one.exempts(req) {
-				demands = append(demands, demand{one, one.key(path, req), !heartbeat && !one.log})
+				demands = append(demands, demand{one, one.key(path, req), !heartbeat && one.Mode != LimitLog})
 			}
 		}
 		return l.take(demands)
