@@ -180,10 +180,9 @@ type Stats struct {
 	Written uint64
 	Dropped uint64 // because the disk was too slow, or a write has failed
 	Errors  uint64 // failed writes
-	Queued  int
 }
 
 // Stats returns what has been done so far.
 func (l *Log) Stats() Stats {
-	return Stats{l.written.Load(), l.dropped.Load(), l.errors.Load(), len(l.queue)}
+	return Stats{l.written.Load(), l.dropped.Load(), l.errors.Load()}
 }

@@ -47,7 +47,7 @@ func TestNoWriterWaits(t *testing.T) {
 				synctest.Wait() // the first is on its way to the disk
 			}
 		}
-		if s := l.Stats(); s.Dropped != 1000 || s.Queued != maxQueued || s.Written != 0 {
+		if s := l.Stats(); s.Dropped != 1000 || len(l.queue) != maxQueued || s.Written != 0 {
 			t.Errorf("%+v", s)
 		}
 		close(d.gate)
@@ -80,7 +80,7 @@ func TestWaitingLinesAreBounded(t *testing.T) {
 		synctest.Wait()
 		l.Write(make([]byte, maxWaiting))
 		synctest.Wait()
-		if s := l.Stats(); s.Written != uint64(fits+2) || s.Queued != 0 || l.waiting.Load() != 0 {
+		if s := l.Stats(); s.Written != uint64(fits+2) || len(l.queue) != 0 || l.waiting.Load() != 0 {
 			t.Errorf("%+v, %d bytes wait", s, l.waiting.Load())
 		}
 		for _, line := range d.lines {
@@ -216,7 +216,7 @@ func TestRotation(t *testing.T) {
 	line := []byte(strings.Repeat("x", 64<<10-1) + "\n")
 	for range 70 { // 4.4 MiB
 		l.Write(line)
-		for l.Stats().Queued > 0 {
+		for len(l.queue) > 0 {
 			time.Sleep(time.Millisecond) // a rotated file is named by its time
 		}
 	}
