@@ -9,6 +9,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -38,13 +39,28 @@ type Pair struct {
 }
 
 // Leaf returns the first certificate of the pair, to which Key belongs. It fails if Cert is not PEM or contains an
-// invalid certificate. It checks neither Key nor the dates.
-func (p Pair) Leaf() (*x509.Certificate, error) {
-	chain, err := parseChain(p.Cert)
-	if err != nil {
-		return nil, err
+// invalid certificate. It also refuses a truncated block, which the PEM decoder silently skips: a chain without its
+// intermediate would load, but no client could verify it. It checks neither Key nor the dates.
+func (p Pair) Leaf() (leaf *x509.Certificate, err error) {
+	blocks := 0
+	for block, rest := pem.Decode(p.Cert); block != nil; block, rest = pem.Decode(rest) {
+		blocks++
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("damaged certificate: %w", err)
+		}
+		leaf = cmp.Or(leaf, cert)
 	}
-	return chain[0], nil
+	if begun := strings.Count(string(p.Cert), "-----BEGIN "); begun > blocks {
+		return nil, fmt.Errorf("%d of %d PEM blocks are cut off or damaged, as in a half-written file", begun-blocks, begun)
+	}
+	if leaf == nil {
+		return nil, errors.New("holds no certificate: expected PEM with a block `-----BEGIN CERTIFICATE-----`")
+	}
+	return leaf, nil
 }
 
 // Serving parses the pair, and checks that certificate and key match, but not the dates.
@@ -73,15 +89,7 @@ func NewAuthority(now time.Time) (Pair, error) { return NewAuthorityUntil(now, n
 // equal subjects OpenSSL takes a leaf for self-signed and refuses the chain. Two CAs differ in their key identifiers,
 // so an old and a new one can be in one bundle.
 func NewAuthorityUntil(now, until time.Time) (Pair, error) {
-	key, err := newKey()
-	if err != nil {
-		return Pair{}, err
-	}
-	cert, err := selfSign(key, now, until)
-	if err != nil {
-		return Pair{}, err
-	}
-	return withKey(cert, key)
+	return makePair(func(key *ecdsa.PrivateKey) ([]byte, error) { return selfSign(key, now, until) })
 }
 
 // Issue signs a serving certificate for names, which are DNS names and IP addresses, with the CA: ECDSA P-256, valid
@@ -109,15 +117,9 @@ func IssueUntil(ca Pair, names []string, now, until time.Time) (Pair, error) {
 	if template.NotAfter.After(signer.Leaf.NotAfter) {
 		template.NotAfter = signer.Leaf.NotAfter
 	}
-	key, err := newKey()
-	if err != nil {
-		return Pair{}, err
-	}
-	cert, err := sign(template, signer.Leaf, key.Public(), signer.PrivateKey)
-	if err != nil {
-		return Pair{}, err
-	}
-	return withKey(cert, key)
+	return makePair(func(key *ecdsa.PrivateKey) ([]byte, error) {
+		return sign(template, signer.Leaf, key.Public(), signer.PrivateKey)
+	})
 }
 
 // backdated returns the beginning of a certificate that is made now: a little earlier, compared with its lifetime.
@@ -151,12 +153,21 @@ func servingTemplate(names []string) (*x509.Certificate, error) {
 	}, nil
 }
 
-func newKey() (*ecdsa.PrivateKey, error) {
+// makePair makes a key, and returns it with the certificate that certify makes for it.
+func makePair(certify func(*ecdsa.PrivateKey) ([]byte, error)) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return Pair{}, fmt.Errorf("make a key: %w", err)
 	}
-	return key, nil
+	cert, err := certify(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("encode a key: %w", err)
+	}
+	return Pair{Cert: cert, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
 }
 
 // selfSign makes a CA certificate for key. Certificates for the same key are interchangeable: a certificate issued
@@ -181,39 +192,6 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, signer cr
 		return nil, fmt.Errorf("sign a certificate for %s: %w", template.Subject, err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
-}
-
-func withKey(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return Pair{}, fmt.Errorf("encode a key: %w", err)
-	}
-	return Pair{Cert: cert, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
-}
-
-// parseChain parses all certificates in text. It also refuses a truncated block, which the PEM decoder silently skips:
-// a chain without its intermediate would load, but no client could verify it.
-func parseChain(text []byte) ([]*x509.Certificate, error) {
-	var chain []*x509.Certificate
-	blocks := 0
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		blocks++
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("damaged certificate: %w", err)
-		}
-		chain = append(chain, cert)
-	}
-	if begun := strings.Count(string(text), "-----BEGIN "); begun > blocks {
-		return nil, fmt.Errorf("%d of %d PEM blocks are cut off or damaged, as in a half-written file", begun-blocks, begun)
-	}
-	if len(chain) == 0 {
-		return nil, errors.New("holds no certificate: expected PEM with a block `-----BEGIN CERTIFICATE-----`")
-	}
-	return chain, nil
 }
 
 // CheckDates returns an error if cert is not valid at now. The error does not contain the current time, so that it is

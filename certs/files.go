@@ -177,7 +177,7 @@ func nameSet(dns []string, ips []net.IP) []string {
 	return slices.Compact(set)
 }
 
-// parseKey parses a key in the format that withKey writes.
+// parseKey parses a key in the format that makePair writes.
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
