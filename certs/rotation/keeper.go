@@ -45,7 +45,7 @@ type Keeper struct {
 
 	// Of Run alone.
 	since   map[[sha256.Size]byte]time.Time // when every caBundle was first seen to contain a CA, by this machine's clock
-	entries [][]byte                        // the caBundles, when they were last read; nil before
+	entries [][]byte                        // the caBundles, each once, when they were last read; nil before
 	read    bool
 	warned  map[string]time.Time // when another writer of a caBundle was last logged, by its name
 	failing string               // the last error that was logged

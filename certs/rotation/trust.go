@@ -99,12 +99,7 @@ func encode(all certList) []byte {
 }
 
 // parseAll returns the certificates in text, and leaves out what is damaged.
-func parseAll(text []byte) (all []*x509.Certificate) {
-	for cert := range certificates(text) {
-		all = append(all, cert)
-	}
-	return all
-}
+func parseAll(text []byte) certList { return slices.Collect(certificates(text)) }
 
 // certificates is parseAll, one by one.
 func certificates(text []byte) iter.Seq[*x509.Certificate] {

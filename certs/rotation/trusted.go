@@ -1,10 +1,12 @@
 package rotation
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,6 +16,8 @@ func (k *Keeper) remember(configurations []configuration) {
 	for _, c := range configurations {
 		k.entries = append(k.entries, c.bundles()...)
 	}
+	slices.SortFunc(k.entries, bytes.Compare)
+	k.entries = slices.CompactFunc(k.entries, bytes.Equal)
 	since := map[[sha256.Size]byte]time.Time{}
 	for cert, entries := range count(k.entries) {
 		if entries < len(k.entries) {
@@ -43,17 +47,13 @@ func (k *Keeper) unchanged(configurations []configuration) time.Duration {
 
 // count returns how many bundles contain each certificate.
 func count(bundles [][]byte) map[[sha256.Size]byte]int {
-	equal := map[string]int{} // most are
-	for _, bundle := range bundles {
-		equal[string(bundle)]++
-	}
 	in := map[[sha256.Size]byte]int{}
-	for bundle, n := range equal {
+	for _, bundle := range bundles {
 		seen := map[[sha256.Size]byte]bool{}
-		for cert := range certificates([]byte(bundle)) {
+		for cert := range certificates(bundle) {
 			if key := sha256.Sum256(cert.Raw); !seen[key] {
 				seen[key] = true
-				in[key] += n
+				in[key]++
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type View struct {
 	Now     time.Time  // by the clock of the API server
 	Name    string     // by which API servers call the replica; empty: by any
-	Entries [][]byte   // the caBundle of each registered webhook that calls this Service
+	Entries [][]byte   // the caBundles of the registered webhooks that call this Service, each once
 	Served  certs.Pair // what the replica serves; none at its start
 	Known   []byte     // certificates of the CAs that it knew after its last look
 
@@ -33,12 +33,7 @@ func (v View) good(leaf certs.Pair) bool { return v.valid(leaf) && v.trusted(par
 
 // trusted reports whether a leaf verifies under the caBundle of every entry.
 func (v View) trusted(leaf *x509.Certificate) bool {
-	for i, bundle := range v.Entries {
-		if same := i > 0 && bytes.Equal(bundle, v.Entries[i-1]); !same && !verifies(leaf, bundle, v.Now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.Entries, func(bundle []byte) bool { return !verifies(leaf, bundle, v.Now) })
 }
 
 // proven reports whether every API server can be expected to trust a leaf. If the caBundles name several CAs, they may just have been
@@ -62,10 +57,8 @@ func (v View) named(leaf certs.Pair) bool {
 
 // foreign returns the valid CAs in the caBundles, each once, the newest first.
 func (v View) foreign() (all []*x509.Certificate) {
-	for i, bundle := range v.Entries {
-		if same := i > 0 && bytes.Equal(bundle, v.Entries[i-1]); !same {
-			all = append(all, v.authorities(bundle)...)
-		}
+	for _, bundle := range v.Entries {
+		all = append(all, v.authorities(bundle)...)
 	}
 	slices.SortFunc(all, func(a, b *x509.Certificate) int {
 		return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
@@ -74,13 +67,8 @@ func (v View) foreign() (all []*x509.Certificate) {
 }
 
 // authorities returns the valid CAs in text.
-func (v View) authorities(text []byte) (all []*x509.Certificate) {
-	for _, cert := range parseAll(text) {
-		if certs.CheckAuthority(cert, v.Now) == nil {
-			all = append(all, cert)
-		}
-	}
-	return all
+func (v View) authorities(text []byte) []*x509.Certificate {
+	return slices.DeleteFunc(parseAll(text), func(cert *x509.Certificate) bool { return certs.CheckAuthority(cert, v.Now) != nil })
 }
 
 // verifies reports whether an API server with this caBundle trusts the leaf. All CAs have one name: the one whose key the leaf
