@@ -161,18 +161,13 @@ func (l *Log) Close(ctx context.Context) error {
 	select {
 	case l.queue <- nil:
 	case <-ctx.Done():
-		return l.unwritten(ctx)
 	}
 	select {
 	case <-l.done:
 		return l.to.Close()
 	case <-ctx.Done():
-		return l.unwritten(ctx)
+		return fmt.Errorf("audit log: %d lines were not written: %w", len(l.queue), ctx.Err())
 	}
-}
-
-func (l *Log) unwritten(ctx context.Context) error {
-	return fmt.Errorf("audit log: %d lines were not written: %w", len(l.queue), ctx.Err())
 }
 
 // Stats counts the lines of an audit log.
