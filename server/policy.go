@@ -89,13 +89,8 @@ func (s *service) compareSections(policy *config.Policy) {
 }
 
 // without returns the names that others do not contain.
-func without(names, others []string) (rest []string) {
-	for _, name := range names {
-		if !slices.Contains(others, name) {
-			rest = append(rest, name)
-		}
-	}
-	return rest
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // warnOfEnds logs the overrides of the policy in force that end soon, or have ended.
@@ -109,13 +104,11 @@ func (s *service) warnOfEnds() {
 
 // daily calls a function once a day until ctx ends.
 func daily(ctx context.Context, call func()) {
-	ticker := time.NewTicker(24 * time.Hour)
-	defer ticker.Stop()
-	for {
+	for days := time.Tick(24 * time.Hour); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-days:
 			call()
 		}
 	}

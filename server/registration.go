@@ -192,10 +192,6 @@ func (r *registration) trusted(bundle []byte) bool {
 	if err != nil {
 		return true
 	}
-	leaf, err := x509.ParseCertificate(served.Certificate[0])
-	if err != nil {
-		return true
-	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for _, der := range served.Certificate[1:] {
@@ -203,7 +199,7 @@ func (r *registration) trusted(bundle []byte) bool {
 			between.AddCert(cert)
 		}
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: r.keeper.Client.Now()})
+	_, err = served.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: r.keeper.Client.Now()})
 	return err == nil
 }
 

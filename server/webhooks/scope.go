@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -20,7 +21,7 @@ func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
 	left := []string{"kube-system", at.Namespace}
 	if e.Scope == registration.ClusterScope {
 		if e.byPolicy() {
-			return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notIn(metadataName, left...)}}
+			return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notIn(corev1.LabelMetadataName, left...)}}
 		}
 		return nil
 	}
@@ -28,11 +29,8 @@ func (e Entry) Namespaces(at Address) *metav1.LabelSelector {
 		left = append(left, at.Excluded...)
 	}
 	return &metav1.LabelSelector{MatchLabels: e.OptIn.AsMap(),
-		MatchExpressions: []metav1.LabelSelectorRequirement{notIn(metadataName, left...), notIn(admit.ExemptLabel, "true")}}
+		MatchExpressions: []metav1.LabelSelectorRequirement{notIn(corev1.LabelMetadataName, left...), notIn(admit.ExemptLabel, "true")}}
 }
-
-// metadataName is the label of a namespace that has its name.
-const metadataName = "kubernetes.io/metadata.name"
 
 // notIn returns the requirement that a label has none of some values, which it sorts.
 func notIn(key string, values ...string) metav1.LabelSelectorRequirement {

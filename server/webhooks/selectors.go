@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,7 +37,7 @@ func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector 
 	switch {
 	case sameParts(merged, registered):
 		return registered // in their order
-	case len(merged.MatchLabels) == 0 && len(merged.MatchExpressions) == 0:
+	case labelselector.Empty(merged):
 		return nil
 	}
 	return merged
@@ -44,14 +45,13 @@ func withOthers(needed, registered *metav1.LabelSelector) *metav1.LabelSelector 
 
 // knows reports whether usher selects by a label.
 func knows(needed *metav1.LabelSelector, key string) bool {
-	_, label := needed.MatchLabels[key]
-	return label || key == metadataName || strings.HasPrefix(key, "usher.dev/") ||
-		slices.ContainsFunc(needed.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+	return key == corev1.LabelMetadataName || strings.HasPrefix(key, "usher.dev/") ||
+		slices.ContainsFunc(labelselector.Requirements(needed), func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // misspelt returns the label that usher selects by and that another label was meant to be, or "".
 func misspelt(needed *metav1.LabelSelector, key string) string {
-	for _, r := range append(labelselector.Requirements(needed), metav1.LabelSelectorRequirement{Key: metadataName}) {
+	for _, r := range append(labelselector.Requirements(needed), metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName}) {
 		if nearest.Slip(key, r.Key) {
 			return r.Key
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -39,7 +40,7 @@ func TestWithOthers(t *testing.T) {
 // TestWithOthersProperties: the result is stable, and selects what both usher and the others select.
 func TestWithOthersProperties(t *testing.T) {
 	random := seed.Random(t)
-	keys := []string{metadataName, "usher.dev/exempt", "x", "y"}
+	keys := []string{corev1.LabelMetadataName, "usher.dev/exempt", "x", "y"}
 	any := func() *metav1.LabelSelector {
 		s := &metav1.LabelSelector{}
 		for _, key := range keys {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
@@ -102,7 +103,7 @@ func TestStates(t *testing.T) {
 }
 
 func excludeNamespace(w *Hook) {
-	w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, notIn(metadataName, "shop"))
+	w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, notIn(corev1.LabelMetadataName, "shop"))
 }
 
 func addCondition(w *Hook) {
