@@ -37,7 +37,7 @@ func TestWhatAWebhookCanChange(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster.DeleteAfter(t, pods+"/"+c.name)
-			pod := decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}`)
+			pod := kubetest.Decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}`)
 			metadata := pod["metadata"].(map[string]any)
 			metadata["name"], metadata["annotations"] = c.name, map[string]any{"patch": c.patch}
 			stored, err := cluster.Admin().Create(ctx, pods, pod)
@@ -71,13 +71,13 @@ func TestWhatAWebhookCanChangeLater(t *testing.T) {
 	make := func(t *testing.T, name string) {
 		t.Helper()
 		cluster.DeleteAfter(t, pods+"/"+name)
-		if _, err := cluster.Admin().Create(ctx, pods, decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q},
+		if _, err := cluster.Admin().Create(ctx, pods, kubetest.Decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q},
 			"spec": {"containers": [{"name": "a", "image": "a:1"}]}}`, name))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	annotate := func(path, patch, more string) error {
-		body := fmt.Sprintf(`{"metadata": {"annotations": {"patch": %s}}%s}`, encode(patch), more)
+		body := fmt.Sprintf(`{"metadata": {"annotations": {"patch": %s}}%s}`, kubetest.Encode(patch), more)
 		_, err := cluster.Admin().Patch(ctx, path, kubetest.MergePatch, body)
 		return err
 	}

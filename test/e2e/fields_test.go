@@ -74,7 +74,7 @@ func checkTwins(t *testing.T, pod, plain kubetest.Object) {
 			delete(metadata, "name")
 		}
 	}
-	if got, want := encode(pod), encode(plain); got != want { // keys are sorted
+	if got, want := kubetest.Encode(pod), kubetest.Encode(plain); got != want { // keys are sorted
 		t.Errorf("without usher's additions the pod is\n%s\nits twin is\n%s", got, want)
 	}
 }
@@ -82,7 +82,7 @@ func checkTwins(t *testing.T, pod, plain kubetest.Object) {
 // takeOff removes those elements of a list that usher may have added and that the twin does not have.
 func takeOff(from map[string]any, list string, twin []kubetest.Object, ours func(kubetest.Object) bool) {
 	has := func(o kubetest.Object) bool {
-		return slices.ContainsFunc(twin, func(w kubetest.Object) bool { return encode(w) == encode(o) })
+		return slices.ContainsFunc(twin, func(w kubetest.Object) bool { return kubetest.Encode(w) == kubetest.Encode(o) })
 	}
 	var rest []any
 	for _, o := range kubetest.Object(from).List(list) {
@@ -184,7 +184,7 @@ func TestNodeStatusKeepsAllItsFields(t *testing.T) {
 			t.Errorf("allocatable cpu of %s is %s", name, cpu)
 		}
 		delete(node.At("status", "allocatable").(map[string]any), "cpu")
-		statuses = append(statuses, encode(node.At("status")))
+		statuses = append(statuses, kubetest.Encode(node.At("status")))
 	}
 	if statuses[0] != statuses[1] {
 		t.Errorf("but for cpu the status is\n%s\nits twin's is\n%s", statuses[0], statuses[1])
@@ -201,9 +201,9 @@ func TestFieldsFromTheFutureSurvive(t *testing.T) {
 	seen := map[string]int{}
 	s := newStandIn(ctx, t, "future", func(s *standIn) answer {
 		return func(w http.ResponseWriter, r *http.Request, text []byte) {
-			review := decode(string(text))
+			review := kubetest.Decode(string(text))
 			added := addFuture(review.At("request", "object")) + addFuture(review.At("request", "oldObject"))
-			status, body := s.ask(r, []byte(encode(review)))
+			status, body := s.ask(r, []byte(kubetest.Encode(review)))
 			harm := harmfulOperations(body, review.At("request", "object"))
 			mu.Lock()
 			seen[r.URL.Path] += added
@@ -214,7 +214,7 @@ func TestFieldsFromTheFutureSurvive(t *testing.T) {
 		}
 	})
 	cluster.DeleteAfter(t, podPath("future", "rich"))
-	pod := decode(rich)
+	pod := kubetest.Decode(rich)
 	plain, err := cluster.Admin().Create(ctx, podPath("default", "")+"?dryRun=All", pod)
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func harmfulOperations(answer []byte, object any) (problems []string) {
 		target := at(object, o.Path)
 		_, text := target.(string)
 		if !touched.MatchString(o.Path) || o.Op == "remove" || target != nil && !text {
-			problems = append(problems, o.Op+" "+o.Path+" could harm "+encode(target))
+			problems = append(problems, o.Op+" "+o.Path+" could harm "+kubetest.Encode(target))
 		}
 	}
 	return problems

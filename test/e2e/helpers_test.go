@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,7 +73,7 @@ func checkSays(t *testing.T, err error, texts ...string) {
 
 // pod has an init container, a container without an environment and one that sets KUBE itself.
 func pod(namespace, name, lifespan string) kubetest.Object {
-	return decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
+	return kubetest.Decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
 		"metadata": {"name": %q, "namespace": %q, "labels": {"acme.com/lifespan-requested": %q}},
 		"spec": {"initContainers": [{"name": "init", "image": "example.com/a:1"}],
 			"containers": [{"name": "a", "image": "example.com/a:1"},
@@ -130,23 +129,6 @@ func environment(container kubetest.Object) string {
 		variables = append(variables, variable.String("name")+"="+variable.String("value"))
 	}
 	return strings.Join(variables, " ")
-}
-
-// decode decodes JSON that a test contains.
-func decode(text string) kubetest.Object {
-	var o kubetest.Object
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		panic(err)
-	}
-	return o
-}
-
-func encode(object any) string {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }
 
 // shipped returns the policy of deploy/base. The cluster starts with it, and every test restores it.

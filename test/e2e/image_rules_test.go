@@ -42,7 +42,7 @@ func TestImageRules(t *testing.T) {
 // podsWith returns a pod for each place of an image, by the path of the image.
 func podsWith(image string) map[string]kubetest.Object {
 	pod := func(spec string) kubetest.Object {
-		return decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "images", "labels": {"tier": "production"}}, "spec": `+spec+`}`, allowedImage, image))
+		return kubetest.Decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "images", "labels": {"tier": "production"}}, "spec": `+spec+`}`, allowedImage, image))
 	}
 	return map[string]kubetest.Object{
 		"spec.containers[1].image":        pod(`{"containers": [{"name": "a", "image": %q}, {"name": "b", "image": %q}]}`),
@@ -57,7 +57,7 @@ func TestImageRulesOnUpdate(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	path := podPath("apps", "legacy")
 	cluster.DeleteAfter(t, path)
-	if _, err := cluster.Admin().Create(ctx, podPath("apps", ""), decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "legacy"},
+	if _, err := cluster.Admin().Create(ctx, podPath("apps", ""), kubetest.Decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "legacy"},
 		"spec": {"containers": [{"name": "app", "image": "quay.io/legacy/app"}]}}`)); err != nil {
 		t.Fatal(err)
 	}

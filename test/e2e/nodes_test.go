@@ -341,7 +341,7 @@ func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 	}
 	command := func(args ...string) func(string, bool) error {
 		return func(name string, dryRun bool) error {
-			object := decode(`{"apiVersion": "v1", "kind": "Node", "status": ` + numbers + `}`)
+			object := kubetest.Decode(`{"apiVersion": "v1", "kind": "Node", "status": ` + numbers + `}`)
 			object["metadata"] = map[string]any{"name": name, "labels": map[string]any{optIn: "enabled"}}
 			_, err := kubectl(ctx, object, dryRun, strings.Split(strings.ReplaceAll(strings.Join(args, "\n"), "NAME", name), "\n")...)
 			return err
@@ -358,7 +358,7 @@ func TestNodeIsAmplifiedWhateverTheWay(t *testing.T) {
 			`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "NAME"}, "status": `+numbers+`}`)},
 		{"update", func(name string, dryRun bool) error {
 			node := stored(ctx, t, nodePath(name))
-			node["status"] = decode(numbers)
+			node["status"] = kubetest.Decode(numbers)
 			_, err := cluster.Node(name).Update(ctx, nodePath(name)+"/status"+dry("?dryRun=All", dryRun), node)
 			return err
 		}},

@@ -53,7 +53,7 @@ func kubectl(ctx context.Context, input kubetest.Object, dryRun bool, args ...st
 	if dryRun {
 		args = append(args, "--dry-run=server")
 	}
-	out, err := cluster.KubectlInput(ctx, encode(input), args...)
+	out, err := cluster.KubectlInput(ctx, kubetest.Encode(input), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func TestUpdatesLeaveASeatedPodAlone(t *testing.T) {
 			if got := after.String("metadata", "labels", "mark"); got != mark {
 				t.Errorf("the update is not stored: mark is %q", got)
 			}
-			if was, is := encode(before.At("spec")), encode(after.At("spec")); was != is {
+			if was, is := kubetest.Encode(before.At("spec")), kubetest.Encode(after.At("spec")); was != is {
 				t.Errorf("the spec has changed\nfrom %s\nto   %s", was, is)
 			}
 		})
@@ -199,7 +199,7 @@ func TestAppliedAgainThereIsNoDifference(t *testing.T) {
 				}
 				checkSeated(t, stored(ctx, t, path), "14 13 12")
 			}
-			if out, err := cluster.KubectlInput(ctx, encode(manifest), "diff", side, "-f", "-"); err != nil {
+			if out, err := cluster.KubectlInput(ctx, kubetest.Encode(manifest), "diff", side, "-f", "-"); err != nil {
 				t.Errorf("kubectl diff: %v\n%s", err, out)
 			}
 			if _, err := cluster.Admin().Delete(ctx, path); err != nil {
@@ -220,7 +220,7 @@ func TestNamespacesThatUsherKeepsOutOf(t *testing.T) {
 	}
 	for _, name := range []string{"default", "kube-system", "usher"} {
 		t.Run(name, func(t *testing.T) {
-			pod := decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "offensive"}, "spec": {
+			pod := kubetest.Decode(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "offensive"}, "spec": {
 				"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
 				"containers": [{"name": "a", "image": "example.com/a:1",
 					"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)

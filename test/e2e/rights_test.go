@@ -77,7 +77,7 @@ func sortedRules(review kubetest.Object) string {
 	var rules []string
 	for _, kind := range []string{"resourceRules", "nonResourceRules"} {
 		for _, rule := range review.List("status", kind) {
-			rules = append(rules, encode(rule))
+			rules = append(rules, kubetest.Encode(rule))
 		}
 	}
 	slices.Sort(rules)
@@ -89,7 +89,7 @@ func TestShippedPodsGetOneRight(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	account := stored(ctx, t, "/api/v1/namespaces/usher/serviceaccounts/usher")
 	if account["automountServiceAccountToken"] != false {
-		t.Errorf("pods of the account get a token: %s", encode(account))
+		t.Errorf("pods of the account get a token: %s", kubetest.Encode(account))
 	}
 	deployment := stored(ctx, t, "/apis/apps/v1/namespaces/usher/deployments/usher")
 	spec := kubetest.Object(deployment.At("spec", "template", "spec").(map[string]any))
@@ -207,7 +207,7 @@ func usherKubeconfig(ctx context.Context, t *testing.T) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(cluster.Dir(), "usher-account.kubeconfig")
-	if err := os.WriteFile(file, []byte(encode(kubetest.Object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+	if err := os.WriteFile(file, []byte(kubetest.Encode(kubetest.Object{"apiVersion": "v1", "kind": "Config", "current-context": "e2e",
 		"clusters": []any{kubetest.Object{"name": "e2e", "cluster": kubetest.Object{
 			"server": cluster.URL, "certificate-authority": filepath.Join(cluster.Dir(), "ca.crt")}}},
 		"users": []any{kubetest.Object{"name": "usher", "user": kubetest.Object{"token": answer.String("status", "token")}}},

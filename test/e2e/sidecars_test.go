@@ -109,7 +109,7 @@ func checkInjected(t *testing.T, pod kubetest.Object) {
 
 func sidecarPod(name, patch, controller string) kubetest.Object {
 	version := map[string]string{"ReplicaSet": "apps/v1", "Job": "batch/v1"}[controller]
-	return decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "labels": {"app": "web", "logs": "ship", "metrics": "true"},
+	return kubetest.Decode(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "labels": {"app": "web", "logs": "ship", "metrics": "true"},
 		"annotations": {"patch": %q}, "ownerReferences": [{"apiVersion": %q, "kind": %q, "name": "o", "uid": "u", "controller": true}]},
 		"spec": {"initContainers": [{"name": "migrate", "image": "example.com/a:1"}],
 			"containers": [{"name": "app", "image": "example.com/a:1"}, {"name": "cache", "image": "example.com/a:1"}]}}`, name, patch, version, controller))

@@ -90,7 +90,7 @@ func (s *standIn) configurations(ctx context.Context) string {
 				webhook["objectSelector"] = selector
 			}
 		}
-		documents = append(documents, encode(configuration))
+		documents = append(documents, kubetest.Encode(configuration))
 	}
 	return strings.Join(documents, "\n---\n")
 }
@@ -286,7 +286,7 @@ func TestBrokenAnswersAreFound(t *testing.T) {
 	s := newStandIn(ctx, t, "broken", func(s *standIn) answer {
 		return func(w http.ResponseWriter, r *http.Request, review []byte) {
 			_, body := s.ask(r, review)
-			answer := decode(string(body))
+			answer := kubetest.Decode(string(body))
 			(*breakIt.Load())(w, answer, answer.At("response").(map[string]any))
 			_ = json.NewEncoder(w).Encode(answer)
 		}

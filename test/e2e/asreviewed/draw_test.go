@@ -169,7 +169,7 @@ func (d draws) namespaces(round int) (all []kubetest.Object) {
 				labels[label[0]] = pick(d, label[1:]...)
 			}
 		}
-		all = append(all, decode(encode(kubetest.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": kubetest.Object{"name": fmt.Sprintf("p%d-%s", round, name), "labels": labels}})))
+		all = append(all, kubetest.Decode(kubetest.Encode(kubetest.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": kubetest.Object{"name": fmt.Sprintf("p%d-%s", round, name), "labels": labels}})))
 	}
 	return all
 }
@@ -190,7 +190,7 @@ func (d draws) limitRanges(namespaces []kubetest.Object) (all []kubetest.Object)
 		bounds := pick(d, kubetest.Object{"type": "Pod", "max": kubetest.Object{"cpu": pick(d, "1", "2")}},
 			kubetest.Object{"type": "PersistentVolumeClaim", "max": kubetest.Object{"storage": pick(d, "500Mi", "1Gi")}})
 		for i, item := range []kubetest.Object{defaults, bounds} {
-			all = append(all, decode(encode(kubetest.Object{"apiVersion": "v1", "kind": "LimitRange",
+			all = append(all, kubetest.Decode(kubetest.Encode(kubetest.Object{"apiVersion": "v1", "kind": "LimitRange",
 				"metadata": kubetest.Object{"name": fmt.Sprintf("range-%d", i), "namespace": n.String("metadata", "name")}, "spec": kubetest.Object{"limits": []any{item}}})))
 		}
 	}
@@ -217,7 +217,7 @@ func (d draws) object(i int, namespaces []kubetest.Object) kubetest.Object {
 	}
 	o := kubetest.Object{"apiVersion": version, "kind": name, "metadata": meta}
 	kinds[kind](d, o)
-	o = decode(encode(o)) // as read from a file
+	o = kubetest.Decode(kubetest.Encode(o)) // as read from a file
 	if d.one(6) {
 		pick(d, faults...)(o)
 	}

@@ -4,7 +4,6 @@ package asreviewed
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -93,7 +92,7 @@ func awaitLatest(ctx context.Context, t *testing.T, round int) {
 	for kind, resource := range marks {
 		group, plural := resource[:strings.Index(resource, "/")], resource[strings.LastIndex(resource, "/")+1:]
 		name := fmt.Sprintf("mark-%d.example.com", round)
-		create(ctx, t, configurations+strings.ToLower(kind)+"webhookconfigurations", decode(fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1",
+		create(ctx, t, configurations+strings.ToLower(kind)+"webhookconfigurations", kubetest.Decode(fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1",
 			"kind": "%sWebhookConfiguration", "metadata": {"name": "zz-mark"}, "webhooks": [{"name": %q, "clientConfig": {"url": "https://127.0.0.1:1/"},
 			"rules": [{"apiGroups": [%q], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [%q]}], "sideEffects": "None", "admissionReviewVersions": ["v1"],
 			"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}]}`, kind, name, group, plural)))
@@ -135,19 +134,4 @@ func counts(ctx context.Context, t *testing.T) map[string]string {
 		all[m[2]+" "+m[1]] = m[3]
 	}
 	return all
-}
-
-func encode(object any) string {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func decode(text string) (o kubetest.Object) {
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		panic(err)
-	}
-	return o
 }

@@ -51,7 +51,7 @@ func TestAsReviewed(t *testing.T) {
 		createNamespaces(ctx, t, namespaces[i], ranges[i]...)
 	}
 	for i := range rounds {
-		policy := encode(d.policy())
+		policy := kubetest.Encode(d.policy())
 		serve(ctx, t, policy, i)
 		var files []kubetest.Object
 		for n := range 12 {
@@ -109,11 +109,11 @@ func compare(ctx context.Context, t *testing.T, policy string, files []kubetest.
 		reviewed[i] = true
 		seen[r.Verdict]++
 		if r.Verdict == "not judged" && r.Namespace != left {
-			t.Errorf("%s was not judged, though its Namespace is in the files: %q", encode(files[i]), r.Unjudged)
+			t.Errorf("%s was not judged, though its Namespace is in the files: %q", kubetest.Encode(files[i]), r.Unjudged)
 		}
 		verdict, answer, called := send(ctx, t, files[i], r.Of != "", alone)
 		if why := differs(r, verdict, called, r.Namespace != left); why != "" {
-			t.Errorf("%s\npolicy: %s\nobject: %s\nreview: %+v\nthe API server: %s: %s\nusher was asked: %q", why, policy, encode(files[i]), r, verdict, answer, called)
+			t.Errorf("%s\npolicy: %s\nobject: %s\nreview: %+v\nthe API server: %s: %s\nusher was asked: %q", why, policy, kubetest.Encode(files[i]), r, verdict, answer, called)
 		}
 	}
 	if len(reviewed) != len(files) {
@@ -127,7 +127,7 @@ func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports
 	file := filepath.Join(t.TempDir(), "files.yaml")
 	var text strings.Builder
 	for _, o := range files {
-		text.WriteString(encode(o) + "\n---\n")
+		text.WriteString(kubetest.Encode(o) + "\n---\n")
 	}
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func podOf(o kubetest.Object) kubetest.Object {
 	if _, ok := template.(map[string]any); !ok {
 		return nil
 	}
-	pod := decode(encode(template))
+	pod := kubetest.Decode(kubetest.Encode(template))
 	pod["apiVersion"], pod["kind"] = "v1", "Pod"
 	meta, _ := pod["metadata"].(map[string]any)
 	if meta == nil {

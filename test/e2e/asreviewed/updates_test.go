@@ -32,7 +32,7 @@ func TestChangesAsReviewed(t *testing.T) {
 		namespaces[i] = append(namespaces[i], ranges...) // which count for no change
 	}
 	for i := range rounds {
-		policy := encode(d.policy())
+		policy := kubetest.Encode(d.policy())
 		serve(ctx, t, policy, 1000+i)
 		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) {
 			for _, old := range stored[i] {
@@ -62,7 +62,7 @@ func store(ctx context.Context, t *testing.T, o kubetest.Object) (stored kubetes
 		if response.Status != 201 {
 			return fmt.Errorf("%d: %s", response.Status, response.Body)
 		}
-		stored = decode(string(response.Body))
+		stored = kubetest.Decode(string(response.Body))
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func store(ctx context.Context, t *testing.T, o kubetest.Object) (stored kubetes
 
 // change draws a change that the API server allows, of what selectors and rules ask for.
 func (d draws) change(old kubetest.Object) kubetest.Object {
-	o := decode(encode(old))
+	o := kubetest.Decode(kubetest.Encode(old))
 	if d.one(2) {
 		labels := d.labels()
 		if o.String("kind") == "Namespace" {
@@ -96,7 +96,7 @@ func (d draws) change(old kubetest.Object) kubetest.Object {
 	case "ConfigMap":
 		o["data"] = kubetest.Object{pick(d, "key", "longer"): pick(d, "x", "y")}
 	}
-	return decode(encode(o))
+	return kubetest.Decode(kubetest.Encode(o))
 }
 
 // image draws the image of the first container anew, or leaves it.
@@ -121,7 +121,7 @@ func compareChange(ctx context.Context, t *testing.T, policy string, namespaces 
 	called := since(before, counts(ctx, t))
 	if why := differs(r, verdict, called, true); why != "" {
 		t.Errorf("%s\npolicy: %s\nold: %s\nchanged: %s\nreview: %+v\nthe API server: %s: %s\nusher was asked: %q",
-			why, policy, encode(old), encode(changed), r, verdict, answer, called)
+			why, policy, kubetest.Encode(old), kubetest.Encode(changed), r, verdict, answer, called)
 	}
 	return r.Verdict
 }
@@ -133,7 +133,7 @@ func reviewChange(ctx context.Context, t *testing.T, namespaces []kubetest.Objec
 	write := func(name string, objects ...kubetest.Object) string {
 		text := ""
 		for _, o := range objects {
-			text += encode(o) + "\n---\n"
+			text += kubetest.Encode(o) + "\n---\n"
 		}
 		file := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {

@@ -21,17 +21,17 @@ func TestWorkloadsAsTheirPods(t *testing.T) {
 	for i := range rounds {
 		namespaces[i] = d.namespaces(2000 + i)[:2] // those that have opted in
 		createNamespaces(ctx, t, namespaces[i])
-		create(ctx, t, "/api/v1/namespaces/"+namespaces[i][0].String("metadata", "name")+"/limitranges", decode(`{"metadata": {"name": "defaults"},
+		create(ctx, t, "/api/v1/namespaces/"+namespaces[i][0].String("metadata", "name")+"/limitranges", kubetest.Decode(`{"metadata": {"name": "defaults"},
 			"spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}}]}}`))
 	}
 	for i := range rounds {
 		policy := d.policy()
 		policy["names"], policy["workloads"] = kubetest.Object{"denied": []string{"rude"}}, kubetest.Object{"mode": pick(d, "warn", "enforce")}
-		serve(ctx, t, encode(policy), 2000+i)
+		serve(ctx, t, kubetest.Encode(policy), 2000+i)
 		t.Run(fmt.Sprintf("policy-%d", i), func(t *testing.T) {
 			for n := range 24 {
 				if o := d.object(n, namespaces[i]); podOf(o) != nil {
-					seen[compareWorkload(ctx, t, encode(policy), o)]++
+					seen[compareWorkload(ctx, t, kubetest.Encode(policy), o)]++
 				}
 			}
 		})
@@ -61,7 +61,7 @@ func compareWorkload(ctx context.Context, t *testing.T, policy string, o kubetes
 	}
 	warned := slices.ContainsFunc(response.Warnings, func(w string) bool { return strings.Contains(w, "its pods would be denied") })
 	if heard := warned || verdict == "denied"; heard != (of == "denied") {
-		t.Errorf("the pod is %s: %s\npolicy: %s\nworkload: %s\n%s: %s, warnings %q", of, podAnswer, policy, encode(o), verdict, answer, response.Warnings)
+		t.Errorf("the pod is %s: %s\npolicy: %s\nworkload: %s\n%s: %s, warnings %q", of, podAnswer, policy, kubetest.Encode(o), verdict, answer, response.Warnings)
 	}
 	return of
 }
@@ -73,10 +73,10 @@ func TestWorkloadsAsTheirPodsOfColocation(t *testing.T) {
 	d, seen := draws{kubetest.Random(t)}, map[string]int{}
 	unregister(ctx, t)
 	for class, spec := range map[string]string{"koord-prod": `"value": 9000`, "koord-batch": `"value": 5000, "preemptionPolicy": "Never"`, "usual": `"value": 9500, "globalDefault": true`} {
-		create(ctx, t, "/apis/scheduling.k8s.io/v1/priorityclasses", decode(`{"metadata": {"name": "`+class+`"}, `+spec+`}`))
+		create(ctx, t, "/apis/scheduling.k8s.io/v1/priorityclasses", kubetest.Decode(`{"metadata": {"name": "`+class+`"}, `+spec+`}`))
 	}
-	namespaces := []kubetest.Object{decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated"}}`),
-		decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated-and-core", "labels": {"admission-webhook": "enabled"}}}`)}
+	namespaces := []kubetest.Object{kubetest.Decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated"}}`),
+		kubetest.Decode(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "colocated-and-core", "labels": {"admission-webhook": "enabled"}}}`)}
 	createNamespaces(ctx, t, namespaces)
 	policy := `{"labelDefaults": [{"labels": [{"key": "koordinator.sh/qosClass", "value": "BE"}]}], "workloads": {"mode": "` + pick(d, "warn", "enforce") + `"}}`
 	serve(ctx, t, policy, 3000, "--suite", "core,colocation")
@@ -88,7 +88,7 @@ func TestWorkloadsAsTheirPodsOfColocation(t *testing.T) {
 		if qos := pick(d, "", "BE", "LSR", "LS"); qos != "" {
 			labels["koordinator.sh/qosClass"] = qos
 		}
-		o := decode(encode(kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
+		o := kubetest.Decode(kubetest.Encode(kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
 			"metadata": kubetest.Object{"name": fmt.Sprintf("c%d", n), "namespace": pick(d, namespaces...).String("metadata", "name")},
 			"spec":     kubetest.Object{"selector": kubetest.Object{"matchLabels": kubetest.Object{"app": "web"}}, "template": kubetest.Object{"metadata": kubetest.Object{"labels": labels}, "spec": spec}}}))
 		seen[compareWorkload(ctx, t, policy, o)]++

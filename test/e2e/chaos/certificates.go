@@ -36,7 +36,7 @@ func endOften(ctx context.Context, w *world) error {
 	if err := rotate("--ca")(ctx, w); err != nil { // to one of the new lifetime
 		return err
 	}
-	pause(ctx, 70*time.Second)
+	kubetest.Pause(ctx, 70*time.Second)
 	return w.restartWith(ctx, w.flags...)
 }
 

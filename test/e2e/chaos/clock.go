@@ -36,7 +36,7 @@ func jumpClock(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	pause(ctx, 30*time.Second)
+	kubetest.Pause(ctx, 30*time.Second)
 	w.usher.SetBinary(usual)
 	return rollOut(ctx, w)
 }

@@ -18,11 +18,11 @@ func slowEtcd(ctx context.Context, w *world) error {
 		if err := etcd.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		pause(ctx, 150*time.Millisecond)
+		kubetest.Pause(ctx, 150*time.Millisecond)
 		if err := etcd.Signal(syscall.SIGCONT); err != nil {
 			return err
 		}
-		pause(ctx, 100*time.Millisecond)
+		kubetest.Pause(ctx, 100*time.Millisecond)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func startWithoutUsher(ctx context.Context, w *world) error {
 	if err := w.systemStarts(ctx); err != nil {
 		return err
 	}
-	pause(ctx, 5*time.Second)
+	kubetest.Pause(ctx, 5*time.Second)
 	return w.startReplicas(ctx)
 }
 
@@ -61,7 +61,7 @@ func loseLastNode(ctx context.Context, w *world) error {
 	if _, err := w.admin.Delete(ctx, "/api/v1/nodes/"+nodeName); err != nil {
 		return err
 	}
-	pause(ctx, 5*time.Second)
+	kubetest.Pause(ctx, 5*time.Second)
 	if err := w.startNode(ctx); err != nil {
 		return fmt.Errorf("a new node cannot join without usher: %w", err)
 	}
@@ -75,7 +75,7 @@ func deleteConfigurations(ctx context.Context, w *world) error {
 	if err := w.usher.Unregister(ctx); err != nil {
 		return err
 	}
-	pause(ctx, 3*time.Second)
+	kubetest.Pause(ctx, 3*time.Second)
 	return w.register(ctx)
 }
 
@@ -89,7 +89,7 @@ func startWithoutAPIServer(ctx context.Context, w *world) error {
 	if err := w.usher.Replicas[1].Start(ctx); err != nil {
 		return err
 	}
-	pause(ctx, 3*time.Second)
+	kubetest.Pause(ctx, 3*time.Second)
 	if err := w.cluster.StartAPIServer(ctx); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func hang(ctx context.Context, w *world) error {
 		}
 		defer func() { _, _ = w.admin.Delete(context.WithoutCancel(ctx), path+"/"+name) }()
 	}
-	pause(ctx, 45*time.Second)
+	kubetest.Pause(ctx, 45*time.Second)
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // exhaustDescriptors leaves a replica no file descriptor for 5 s.
@@ -28,7 +30,7 @@ func exhaustDescriptors(ctx context.Context, w *world) error {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &now, nil); err != nil {
 		return err
 	}
-	pause(ctx, 5*time.Second)
+	kubetest.Pause(ctx, 5*time.Second)
 	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil)
 }
 
@@ -45,6 +47,6 @@ func fillDisk(ctx context.Context, w *world) error {
 	if err := w.restartWith(ctx, append(w.flags, "--audit-log="+filepath.Join(dir, "audit.log"))...); err != nil {
 		return err
 	}
-	pause(ctx, 5*time.Second)
+	kubetest.Pause(ctx, 5*time.Second)
 	return w.restartWith(ctx, w.flags...)
 }

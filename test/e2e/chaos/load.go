@@ -57,7 +57,7 @@ func (w *world) startLoad(ctx context.Context, store bool) *load {
 			l.running.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					l.keep(ctx, w.create(ctx, namespace, fmt.Sprintf("pod-%d-%d-%d", w.round, client, n), store))
-					pause(ctx, pace)
+					kubetest.Pause(ctx, pace)
 				}
 			})
 		}
@@ -114,11 +114,4 @@ func outcomeOf(err error) outcome {
 func podNamed(name string) kubetest.Object {
 	return kubetest.Object{"apiVersion": "v1", "kind": "Pod", "metadata": kubetest.Object{"name": name},
 		"spec": kubetest.Object{"schedulerName": "none", "containers": []kubetest.Object{{"name": "c", "image": "pause"}}}}
-}
-
-func pause(ctx context.Context, long time.Duration) {
-	select {
-	case <-time.After(long):
-	case <-ctx.Done():
-	}
 }

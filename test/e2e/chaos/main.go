@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 func main() {
@@ -100,7 +102,7 @@ func (w *world) cause(ctx context.Context, f fault) (result, error) {
 	}
 	l := w.startLoad(ctx, f.store)
 	defer l.stop()
-	pause(ctx, calm)
+	kubetest.Pause(ctx, calm)
 	began := time.Now()
 	if err := f.cause(ctx, w); err != nil {
 		return result{}, err
@@ -108,6 +110,6 @@ func (w *world) cause(ctx context.Context, f fault) (result, error) {
 	if err := w.healthy(ctx); err != nil {
 		return result{}, fmt.Errorf("not healthy after it: %w", err)
 	}
-	pause(ctx, calm)
+	kubetest.Pause(ctx, calm)
 	return sum(f, began, l.end()), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"syscall"
 	"time"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 // Faults of usher's processes.
@@ -17,7 +19,7 @@ func terminate(ctx context.Context, w *world) error {
 
 func kill(ctx context.Context, w *world) error {
 	w.usher.Replicas[1].Kill()
-	pause(ctx, time.Second)
+	kubetest.Pause(ctx, time.Second)
 	if err := w.usher.Replicas[1].Start(ctx); err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func rollOut(ctx context.Context, w *world) error {
 
 func killAll(ctx context.Context, w *world) error {
 	w.killReplicas()
-	pause(ctx, 3*time.Second)
+	kubetest.Pause(ctx, 3*time.Second)
 	return w.startReplicas(ctx)
 }
 
@@ -75,7 +77,7 @@ func starve(ctx context.Context, w *world) error {
 					return err
 				}
 			}
-			pause(ctx, step.wait)
+			kubetest.Pause(ctx, step.wait)
 		}
 	}
 	return nil

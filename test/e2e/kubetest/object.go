@@ -14,6 +14,23 @@ func (r *Response) Object() (Object, error) {
 // Object is decoded JSON.
 type Object map[string]any
 
+// Decode decodes JSON that a test contains.
+func Decode(text string) (o Object) {
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// Encode returns a value that can be encoded as JSON.
+func Encode(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
 // At returns the value at a path of keys and list indices, or nil.
 func (o Object) At(path ...any) any {
 	var at any = map[string]any(o)

@@ -171,6 +171,14 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
+// Pause waits, or until ctx ends.
+func Pause(ctx context.Context, long time.Duration) {
+	select {
+	case <-time.After(long):
+	case <-ctx.Done():
+	}
+}
+
 // eventually is like Eventually, but also returns when one of the processes has ended, because it cannot succeed then.
 func eventually(ctx context.Context, try func(context.Context) error, need ...*Process) error {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -83,7 +83,7 @@ func (l *load) createPods(ctx context.Context, client int) {
 		if ctx.Err() == nil {
 			l.counts.Add(outcome(err), 1)
 		}
-		pause(ctx, 20*time.Millisecond)
+		kubetest.Pause(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -94,7 +94,7 @@ func (l *load) beat(ctx context.Context) {
 		if ctx.Err() == nil && err != nil {
 			l.counts.Add("heartbeat refused: "+err.Error(), 1)
 		}
-		pause(ctx, 100*time.Millisecond)
+		kubetest.Pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -112,11 +112,4 @@ func outcome(err error) string {
 		return "stored"
 	}
 	return err.Error()
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -41,7 +41,7 @@ func install(ctx context.Context, t *testing.T, name string) *installation {
 	}
 	var manifests []string
 	for _, o := range i.objects {
-		manifests = append(manifests, strings.ReplaceAll(encode(o), "API-SERVER-CIDR", "127.0.0.1")) // what a user fills in
+		manifests = append(manifests, strings.ReplaceAll(kubetest.Encode(o), "API-SERVER-CIDR", "127.0.0.1")) // what a user fills in
 	}
 	cluster.MustApply(ctx, t, strings.Join(manifests, "\n---\n"))
 	i.podsAreAccepted(ctx, t)
@@ -258,15 +258,7 @@ func (i *installation) issue(ctx context.Context, t *testing.T, withCA bool) (ca
 			data[name] = text
 		}
 	}
-	cluster.MustApply(ctx, t, encode(kubetest.Object{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+	cluster.MustApply(ctx, t, kubetest.Encode(kubetest.Object{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
 		"metadata": kubetest.Object{"name": "usher-tls", "namespace": "usher"}, "data": data}))
 	return ca
-}
-
-func encode(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }

@@ -5,7 +5,6 @@ package policies
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -70,16 +69,8 @@ func serve(ctx context.Context, t *testing.T, policy string) {
 // namespace creates a namespace.
 func namespace(ctx context.Context, t *testing.T, name string, labels, annotations kubetest.Object) {
 	t.Helper()
-	cluster.MustApply(ctx, t, encode(kubetest.Object{"apiVersion": "v1", "kind": "Namespace",
+	cluster.MustApply(ctx, t, kubetest.Encode(kubetest.Object{"apiVersion": "v1", "kind": "Namespace",
 		"metadata": kubetest.Object{"name": name, "labels": labels, "annotations": annotations}}))
-}
-
-func encode(object any) string {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }
 
 // read reads a file of the repository.
@@ -90,11 +81,4 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(text)
-}
-
-func decode(text string) (o kubetest.Object) {
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		panic(err)
-	}
-	return o
 }

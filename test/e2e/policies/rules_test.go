@@ -124,7 +124,7 @@ func (r rule) ofAPIServer() string {
 	binding := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": kubetest.Object{"name": r.name},
 		"spec": kubetest.Object{"policyName": r.name, "validationActions": []string{"Warn"},
 			"matchResources": kubetest.Object{"namespaceSelector": kubetest.Object{"matchLabels": kubetest.Object{"compare": "rules"}}}}}
-	return encode(policy) + "\n---\n" + encode(binding)
+	return kubetest.Encode(policy) + "\n---\n" + kubetest.Encode(binding)
 }
 
 const widgets = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.e2e.usher.dev"},
@@ -147,7 +147,7 @@ func TestRulesAgreeWithPolicies(t *testing.T) {
 	namespace(ctx, t, "compare", kubetest.Object{"team": "red", "compare": "rules"}, kubetest.Object{"note": "yes"})
 	random := kubetest.Random(t)
 	stored := storeConfigMaps(ctx, t, random)
-	serve(ctx, t, encode(kubetest.Object{"rules": ofUsher}))
+	serve(ctx, t, kubetest.Encode(kubetest.Object{"rules": ofUsher}))
 	namespace(ctx, t, "compare", kubetest.Object{"team": "red", "compare": "rules", "admission-webhook": "enabled"}, kubetest.Object{"note": "yes"})
 	await(ctx, t)
 
@@ -156,7 +156,7 @@ func TestRulesAgreeWithPolicies(t *testing.T) {
 		method, path, object := change(random, i, stored)
 		policies, ours := judge(ctx, t, method, path, object)
 		if !slices.Equal(policies, ours) {
-			t.Errorf("%s %s %s\nthe API server: %q\nusher:          %q", method, path, encode(object), policies, ours)
+			t.Errorf("%s %s %s\nthe API server: %q\nusher:          %q", method, path, kubetest.Encode(object), policies, ours)
 		}
 		for _, verdict := range policies {
 			name, what, _ := strings.Cut(verdict, ": ")
@@ -211,7 +211,7 @@ func judge(ctx context.Context, t *testing.T, method, path string, object kubete
 	t.Helper()
 	policies, ours, err := verdicts(ctx, method, path, object)
 	if err != nil {
-		t.Fatalf("%s %s: %v", path, encode(object), err)
+		t.Fatalf("%s %s: %v", path, kubetest.Encode(object), err)
 	}
 	return policies, ours
 }

@@ -267,17 +267,17 @@ func (u useCase) send(ctx context.Context, namespace string, c useCaseRequest) (
 	for _, own := range []string{"namespace", "uid", "creationTimestamp", "managedFields", "resourceVersion", "name"} {
 		delete(metadata, own)
 	}
-	return false, strings.ReplaceAll(encode(got), `"512Mi"`, `"536870912"`), nil // the same amount
+	return false, strings.ReplaceAll(kubetest.Encode(got), `"512Mi"`, `"536870912"`), nil // the same amount
 }
 
 // replacingLabels returns the patch that gives an object the labels and annotations of another.
 func replacingLabels(object string) string {
 	metadata := kubetest.Object{}
 	for _, of := range []string{"labels", "annotations"} {
-		if value := decode(object).At("metadata", of); value != nil {
+		if value := kubetest.Decode(object).At("metadata", of); value != nil {
 			metadata[of] = value
 		}
 	}
-	return encode([]kubetest.Object{{"op": "add", "path": "/metadata/labels", "value": metadata["labels"]},
+	return kubetest.Encode([]kubetest.Object{{"op": "add", "path": "/metadata/labels", "value": metadata["labels"]},
 		{"op": "add", "path": "/metadata/annotations", "value": metadata["annotations"]}})
 }

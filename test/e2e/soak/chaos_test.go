@@ -102,7 +102,7 @@ func (s *soak) chaos(random *rand.Rand, long time.Duration, spared int) {
 			s.t.Errorf("chaos: %v", err)
 			return
 		}
-		pause(s.t.Context(), time.Duration(random.IntN(2000))*time.Millisecond) // calm, of random length
+		kubetest.Pause(s.t.Context(), time.Duration(random.IntN(2000))*time.Millisecond) // calm, of random length
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *soak) killAll(ctx context.Context, stayDown time.Duration) error {
 	for _, replica := range s.usher.Replicas {
 		replica.Kill()
 	}
-	pause(ctx, stayDown)
+	kubetest.Pause(ctx, stayDown)
 	for _, replica := range s.usher.Replicas {
 		if err := replica.Start(ctx); err != nil {
 			return err
@@ -163,11 +163,4 @@ func (s *soak) restartAPIServer(ctx context.Context) error {
 		return err
 	}
 	return s.cluster.StartAPIServer(ctx)
-}
-
-func pause(ctx context.Context, long time.Duration) {
-	select {
-	case <-time.After(long):
-	case <-ctx.Done():
-	}
 }

@@ -29,7 +29,7 @@ func (s *soak) createPods(ctx context.Context, random *rand.Rand, client int) {
 			return
 		}
 		s.judge(name, offensive, began, pod, err)
-		pause(ctx, time.Duration(random.IntN(50))*time.Millisecond)
+		kubetest.Pause(ctx, time.Duration(random.IntN(50))*time.Millisecond)
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *soak) judge(name string, offensive bool, began time.Time, pod kubetest.
 
 // watchNodes checks the size that nodes show: 16 cores are real, 32 are amplified once, and capacity does not change.
 func (s *soak) watchNodes(ctx context.Context) {
-	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+	for ; ctx.Err() == nil; kubetest.Pause(ctx, 100*time.Millisecond) {
 		list, err := s.admin.Get(ctx, "/api/v1/nodes")
 		if err != nil {
 			continue // the API server restarts
@@ -90,7 +90,7 @@ func (s *soak) watchNodes(ctx context.Context) {
 
 // rollOut restarts the Deployment every ten seconds.
 func (s *soak) rollOut(ctx context.Context) {
-	for ; ctx.Err() == nil; pause(ctx, 10*time.Second) {
+	for ; ctx.Err() == nil; kubetest.Pause(ctx, 10*time.Second) {
 		_, err := s.cluster.Kubectl(ctx, "-n", "apps", "rollout", "restart", "deployment/web")
 		if err == nil {
 			s.counts.Add("rollouts", 1)
