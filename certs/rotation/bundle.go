@@ -187,19 +187,21 @@ func (c configuration) changed() (last time.Time, known bool) {
 
 // owners returns what is noted of the field managers that own the caBundle of an entry.
 func (c configuration) owners(entry int) (all []metav1.ManagedFieldsEntry) {
-	key := fmt.Sprintf(`k:{"name":%q}`, c.Webhooks[entry].Name)
 	for _, m := range c.ManagedFields {
-		var fields struct {
-			Webhooks map[string]struct {
-				ClientConfig map[string]json.RawMessage `json:"f:clientConfig"`
-			} `json:"f:webhooks"`
-		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, owns := fields.Webhooks[key].ClientConfig["f:caBundle"]; owns {
+		if _, owns := Owned(m, c.Webhooks[entry].Name)["f:clientConfig"]["f:caBundle"]; owns {
 			all = append(all, m)
 		}
 	}
 	return all
+}
+
+// Owned returns the fields of an entry that a field manager owns, and their parts, in the form of managedFields.
+func Owned(m metav1.ManagedFieldsEntry, entry string) map[string]map[string]json.RawMessage {
+	var fields struct {
+		Webhooks map[string]map[string]map[string]json.RawMessage `json:"f:webhooks"`
+	}
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+		return nil
+	}
+	return fields.Webhooks[fmt.Sprintf(`k:{"name":%q}`, entry)]
 }

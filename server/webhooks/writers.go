@@ -2,13 +2,14 @@ package webhooks
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/certs/rotation"
 )
 
 // writers says who wrote the fields of an entry, as managedFields do.
@@ -44,13 +45,7 @@ func (w writers) changedBy(field string) string {
 
 // writtenFields returns the fields of an entry that a manager wrote, without the caBundle, which controllers fill in.
 func writtenFields(m metav1.ManagedFieldsEntry, entry string) (fields []string) {
-	var is struct {
-		Webhooks map[string]map[string]map[string]json.RawMessage `json:"f:webhooks"`
-	}
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &is) != nil {
-		return nil
-	}
-	for key, parts := range is.Webhooks[fmt.Sprintf(`k:{"name":%q}`, entry)] {
+	for key, parts := range rotation.Owned(m, entry) {
 		field, found := strings.CutPrefix(key, "f:")
 		_, bundle := parts["f:caBundle"]
 		switch {
