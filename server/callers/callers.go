@@ -68,33 +68,25 @@ type Options struct {
 const Off, Log, Enforce = "off", "log", "enforce"
 
 // Open returns the gate that the options describe, or nil for Off.
-func Open(o Options, log logrus.FieldLogger) (*Gate, error) {
+func Open(o Options, log logrus.FieldLogger) (g *Gate, err error) {
 	if o.Auth == Off || o.Auth == "" {
 		return nil, nil
 	}
-	var certificates *Certificates
-	var tokens *Tokens
-	var err error
+	g = &Gate{Enforce: o.Auth == Enforce, Log: log, tallies: map[Result]*tally{}}
+	for result := range reasons {
+		g.tallies[result] = &tally{lines: rate.Sometimes{Interval: linesEvery}}
+	}
 	if o.ClientCA != "" {
-		if certificates, err = OpenCertificates(o.ClientCA, o.Names); err != nil {
+		if g.Certificates, err = OpenCertificates(o.ClientCA, o.Names); err != nil {
 			return nil, err
 		}
 	}
 	if o.TokenFile != "" {
-		if tokens, err = OpenTokens(o.TokenFile); err != nil {
+		if g.Tokens, err = OpenTokens(o.TokenFile); err != nil {
 			return nil, err
 		}
 	}
-	return NewGate(certificates, tokens, o.Auth == Enforce, log), nil
-}
-
-// NewGate returns a gate.
-func NewGate(certificates *Certificates, tokens *Tokens, enforce bool, log logrus.FieldLogger) *Gate {
-	g := &Gate{Certificates: certificates, Tokens: tokens, Enforce: enforce, Log: log, tallies: map[Result]*tally{}}
-	for result := range reasons {
-		g.tallies[result] = &tally{lines: rate.Sometimes{Interval: linesEvery}}
-	}
-	return g
+	return g, nil
 }
 
 // Check returns an error if the sender of a request must not get an answer. It reads nothing of the body.

@@ -133,19 +133,22 @@ func get(t *testing.T, c *http.Client, url, token string) (int, string) {
 
 const goodToken, oldToken, badToken = "0123456789abcdef0123456789abcdef", "old-456789abcdef0123456789abcdef", "bad-456789abcdef0123456789abcdef"
 
+func opened(t testing.TB, o Options, log logrus.FieldLogger) *Gate {
+	t.Helper()
+	gate, err := Open(o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
 // TestGate: what senders are, by certificate and by token. Either suffices.
 func TestGate(t *testing.T) {
 	ours, foreign := newAuthority(t), newAuthority(t)
 	uri, _ := url.Parse("spiffe://cluster/apiserver")
-	certificates, err := OpenCertificates(written(t, "", newAuthority(t).pem(), ours.pem()), []string{"apiserver", "api.example.com", "192.0.2.1", uri.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := OpenTokens(written(t, "", []byte("\n"+oldToken+"\r\n  "+goodToken+"  \n\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gate := NewGate(certificates, tokens, true, silent())
+	gate := opened(t, Options{Auth: Enforce, ClientCA: written(t, "", newAuthority(t).pem(), ours.pem()),
+		Names:     []string{"apiserver", "api.example.com", "192.0.2.1", uri.String()},
+		TokenFile: written(t, "", []byte("\n"+oldToken+"\r\n  "+goodToken+"  \n\n"))}, silent())
 	at := served(t, gate)
 	certified := func(a authority, name string, changes ...func(*x509.Certificate)) *tls.Certificate {
 		made := a.issue(t, name, changes...)
@@ -196,11 +199,8 @@ func TestGate(t *testing.T) {
 func TestGateAgain(t *testing.T) {
 	ours := newAuthority(t)
 	file := written(t, "", ours.pem())
-	certificates, err := OpenCertificates(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := served(t, NewGate(certificates, nil, true, silent()))
+	gate := opened(t, Options{Auth: Enforce, ClientCA: file}, silent())
+	at := served(t, gate)
 	identity := ours.issue(t, "apiserver")
 	c := client(&identity)
 	if code, text := get(t, c, at, ""); code != 200 {
@@ -214,7 +214,7 @@ func TestGateAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificates.current.Store(next)
+	gate.Certificates.current.Store(next)
 	if code, text := get(t, c, at, ""); code != 401 {
 		t.Errorf("the open connection: %d %s", code, text)
 	}
@@ -250,12 +250,8 @@ func TestRemembered(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := written(t, "", []byte(oldToken))
-		tokens, err := OpenTokens(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var reports []string
-		gate := NewGate(nil, tokens, true, silent())
+		gate := opened(t, Options{Auth: Enforce, TokenFile: file}, silent())
 		gate.Watch(t.Context(), func() poll.Times { return poll.Times{Every: time.Second} }, func(file string, err error) {
 			reports = append(reports, fmt.Sprint(err))
 		})
@@ -272,7 +268,7 @@ func TestWatch(t *testing.T) {
 			written(t, file, []byte(step.text))
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			if got := [3]bool{tokens.has(oldToken), tokens.has(goodToken), tokens.has(badToken)}; got != [3]bool{step.old, step.new, step.bad} {
+			if got := [3]bool{gate.Tokens.has(oldToken), gate.Tokens.has(goodToken), gate.Tokens.has(badToken)}; got != [3]bool{step.old, step.new, step.bad} {
 				t.Errorf("with %q: %v", step.text, got)
 			}
 		}
@@ -315,14 +311,10 @@ func TestBadFiles(t *testing.T) {
 // lines of the same kind keep a distance.
 func TestLogLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens, err := OpenTokens(written(t, "", []byte(goodToken)))
-		if err != nil {
-			t.Fatal(err)
-		}
 		var out bytes.Buffer
 		log := logrus.New()
 		log.SetOutput(&out)
-		gate := NewGate(nil, tokens, false, log)
+		gate := opened(t, Options{Auth: Log, TokenFile: written(t, "", []byte(goodToken))}, log)
 		ask := func(token string) {
 			r := httptest.NewRequest(http.MethodPost, "/mutate-pods", nil)
 			r.RemoteAddr = "[2001:db8::7]:4711"
@@ -378,16 +370,9 @@ func FuzzTokens(f *testing.F) {
 // BenchmarkCheck measures the check of a known caller, by certificate and by token.
 func BenchmarkCheck(b *testing.B) {
 	ours := newAuthority(b)
-	certificates, err := OpenCertificates(written(b, "", ours.pem()), []string{"apiserver"})
-	if err != nil {
-		b.Fatal(err)
-	}
 	leaf, _ := x509.ParseCertificate(ours.issue(b, "apiserver").Certificate[0])
-	tokens, err := OpenTokens(written(b, "", []byte(goodToken)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	gate := NewGate(certificates, tokens, true, silent())
+	gate := opened(b, Options{Auth: Enforce, ClientCA: written(b, "", ours.pem()), Names: []string{"apiserver"},
+		TokenFile: written(b, "", []byte(goodToken))}, silent())
 	for name, r := range map[string]*http.Request{
 		"certificate": {TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}, Header: http.Header{}},
 		"token":       {Header: http.Header{"Authorization": {"Bearer " + goodToken}}},
