@@ -75,22 +75,12 @@ type knownStatus struct {
 	refused bool // the API server has not taken it
 }
 
-// newStatusWriter returns the writer for a cluster, which is available once it is open.
-func newStatusWriter(q *quotas, log logrus.FieldLogger) *statusWriter {
-	to := func() collections.Records { return collections.Records{Cluster: q.cluster.Load()} }
-	store := statusStore{
-		list: func(ctx context.Context, visit func(*api.ElasticQuota)) error {
-			return to().ListQuotaStatus(ctx, visit)
-		},
-		supported: func(ctx context.Context) (bool, error) { return to().HasQuotaStatus(ctx) },
-		read: func(ctx context.Context, name types.NamespacedName) (collections.QuotaStatus, error) {
-			return to().ReadQuotaStatus(ctx, name)
-		},
-		write: func(ctx context.Context, name types.NamespacedName, was collections.QuotaStatus, is api.ElasticQuotaStatus) error {
-			return to().WriteQuotaStatus(ctx, name, was, is)
-		},
+// newStatusWriter returns the writer for the quotas of a store, which stand as standings says.
+func newStatusWriter(to collections.Records, standings func() ([]ledger.Standing, error), log logrus.FieldLogger) *statusWriter {
+	return &statusWriter{
+		statusStore: statusStore{list: to.ListQuotaStatus, supported: to.HasQuotaStatus, read: to.ReadQuotaStatus, write: to.WriteQuotaStatus},
+		standings:   standings, now: time.Now, log: log, known: map[types.NamespacedName]knownStatus{},
 	}
-	return &statusWriter{statusStore: store, standings: q.standings, now: time.Now, log: log, known: map[types.NamespacedName]knownStatus{}}
 }
 
 // heardWithin bounds the age of what is written: API servers send something about each kind every minute.

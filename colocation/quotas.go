@@ -9,7 +9,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -51,15 +50,16 @@ func newQuotas(o options, source string, gates gate.Set, evaluated bool, log log
 		return q
 	}
 	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Grants: gates.On(api.GateQuotaGrants), Log: log}
-	if source == "api" {
-		settings.Store = records{q}
+	if q.watched {
+		store := q.records()
+		settings.Store, q.status = store, newStatusWriter(store, q.standings, log)
 	}
 	q.ledger = ledger.New(settings)
-	if source == "api" {
-		q.status = newStatusWriter(q, log)
-	}
 	return q
 }
+
+// records returns the store on the API server, for which the cluster must be open.
+func (q *quotas) records() collections.Records { return collections.Records{Cluster: q.cluster.Load} }
 
 // counting returns what pods are charged for under the given gates.
 func counting(gates gate.Set) quota.Counting {
@@ -163,7 +163,7 @@ func (q *quotas) run(ctx context.Context, childRequest bool) {
 		go q.status.run(ctx)
 	}
 	if childRequest {
-		go q.ledger.KeepChildRequests(ctx, 2*time.Second, collections.Records{Cluster: q.cluster.Load()}.WriteChildRequest)
+		go q.ledger.KeepChildRequests(ctx, 2*time.Second, q.records().WriteChildRequest)
 	}
 }
 
@@ -252,27 +252,4 @@ func (s state) pendingQuotas() *rules.Pending {
 		return nil
 	}
 	return s.quotas.pending
-}
-
-// records is the ledger's store on the API server. The cluster is available once it is open.
-type records struct{ *quotas }
-
-// Read implements ledger.Store.
-func (r records) Read(ctx context.Context, key types.NamespacedName) (ledger.Object, error) {
-	return collections.Records{Cluster: r.cluster.Load()}.Read(ctx, key)
-}
-
-// Write implements ledger.Store.
-func (r records) Write(ctx context.Context, key types.NamespacedName, version, record string) (ledger.Object, error) {
-	return collections.Records{Cluster: r.cluster.Load()}.Write(ctx, key, version, record)
-}
-
-// Pod implements ledger.Store.
-func (r records) Pod(ctx context.Context, key types.NamespacedName) (string, error) {
-	return collections.Records{Cluster: r.cluster.Load()}.Pod(ctx, key)
-}
-
-// Pods implements ledger.Store.
-func (r records) Pods(ctx context.Context) (string, error) {
-	return collections.Records{Cluster: r.cluster.Load()}.Pods(ctx)
 }

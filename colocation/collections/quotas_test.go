@@ -186,11 +186,11 @@ func TestFollowQuotas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Records{c}).Write(t.Context(), top, "101", "r"); err != nil {
+	if _, err := recordsOf(c).Write(t.Context(), top, "101", "r"); err != nil {
 		t.Fatal(err)
 	}
 	expect("put org/top@102=4r")
-	if err := (Records{c}).WriteChildRequest(t.Context(), top, "c"); err != nil {
+	if err := recordsOf(c).WriteChildRequest(t.Context(), top, "c"); err != nil {
 		t.Fatal(err)
 	}
 	expect("put org/top@103=4rc")

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/test/clustertest"
 )
@@ -25,10 +26,14 @@ func recording(t *testing.T) (*clustertest.Server, Records) {
 	f := clustertest.New(t)
 	f.Apply(elasticQuotas, top.String(), aQuota)
 	_, c := watching(t, f, keeping())
-	return f, Records{c}
+	return f, recordsOf(c)
 }
 
 var _ ledger.Store = Records{}
+
+func recordsOf(c *cluster.Cluster) Records {
+	return Records{Cluster: func() *cluster.Cluster { return c }}
+}
 
 // newest returns top as the server has it, without the fields that a write must change.
 func newest(t *testing.T, f *clustertest.Server) (text string, annotations map[string]string) {
@@ -92,7 +97,7 @@ func TestRecords(t *testing.T) {
 func TestExists(t *testing.T) {
 	f, store := recording(t)
 	for name, want := range map[string]bool{"top": true, "to": false, "org": false, "absent": false} {
-		if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", name); err != nil || got != want {
+		if got, err := store.Cluster().Exists(t.Context(), "elasticquotas", name); err != nil || got != want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -101,10 +106,10 @@ func TestExists(t *testing.T) {
 	if !strings.Contains(accept, "as=PartialObjectMetadataList") {
 		t.Errorf("Accept: %s", accept)
 	}
-	if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", "top"); err == nil || got {
+	if got, err := store.Cluster().Exists(t.Context(), "elasticquotas", "top"); err == nil || got {
 		t.Errorf("refused: %v, %v", got, err)
 	}
-	if _, err := store.Cluster.Exists(t.Context(), "unicorns", "top"); err == nil {
+	if _, err := store.Cluster().Exists(t.Context(), "unicorns", "top"); err == nil {
 		t.Error("an undeclared collection")
 	}
 }
@@ -193,15 +198,15 @@ func TestRecordOfUnreadable(t *testing.T) {
 	_, c := watching(t, f, keeping("elasticquotas"))
 	clustertest.Eventually(t, "ready", func() bool { return c.Ready() == nil })
 	f.Apply(elasticQuotas, top.String(), `{"metadata":{"annotations":{"usher.dev/reservations":"r"}},"spec":{"max":{"cpu":"1e-99999999"}}}`)
-	now, err := Records{c}.Read(t.Context(), top)
+	now, err := recordsOf(c).Read(t.Context(), top)
 	if err != nil || now.Record != "r" || now.Quota.Max.Cpu().Value() != 4 {
 		t.Fatalf("%+v %v", now, err)
 	}
-	if next, err := (Records{c}).Write(t.Context(), top, now.Version, "s"); err != nil || next.Record != "s" || next.Version == now.Version {
+	if next, err := recordsOf(c).Write(t.Context(), top, now.Version, "s"); err != nil || next.Record != "s" || next.Version == now.Version {
 		t.Errorf("%+v %v", next, err)
 	}
 	f.Apply(elasticQuotas, "org/never", `{"spec":{"max":{"cpu":"1e-99999999"}}}`)
-	if now, err := (Records{c}).Read(t.Context(), types.NamespacedName{Namespace: "org", Name: "never"}); err == nil {
+	if now, err := recordsOf(c).Read(t.Context(), types.NamespacedName{Namespace: "org", Name: "never"}); err == nil {
 		t.Errorf("%+v", now)
 	}
 }
@@ -231,10 +236,10 @@ func TestNoRecordsInFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (Records{c}).WriteChildRequest(t.Context(), top, "{}"); err == nil || errors.Is(err, ledger.ErrGone) {
+	if err := recordsOf(c).WriteChildRequest(t.Context(), top, "{}"); err == nil || errors.Is(err, ledger.ErrGone) {
 		t.Error(err)
 	}
-	if _, err := (Records{c}).Read(t.Context(), top); err == nil || errors.Is(err, ledger.ErrGone) {
+	if _, err := recordsOf(c).Read(t.Context(), top); err == nil || errors.Is(err, ledger.ErrGone) {
 		t.Error(err)
 	}
 }
