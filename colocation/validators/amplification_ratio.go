@@ -34,8 +34,7 @@ func amplificationRatio(policy *sections.NodeAmplification, slo sections.SLORati
 		Needs:   []string{api.CollectionSLOConfig, api.CollectionPodRequests},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (problems field.ErrorList, _ error) {
 			if node.Deleting() {
-				req.Explain("the node is being deleted")
-				return nil, nil
+				return pass(req, "the node is being deleted")
 			}
 			old := admit.StoredNode(req)
 			changed := annotationChanged(node, old)

@@ -42,22 +42,14 @@ func binding(policy *sections.Binding, pods PodKeys) admit.Validator[views.Bindi
 		Gate:    api.GateBindingAdmissionWebhook,
 		Needs:   []string{api.CollectionPods},
 		Run: func(_ context.Context, req *admit.Request, b *views.Binding) (field.ErrorList, error) {
-			if policy == nil || len(policy.Users) == 0 {
-				req.Explain("binding.users of the policy names no user: every user may bind pods")
-				return nil, nil
-			}
-			if decision := decideByRequest(policy, users, req); decision != "" {
-				req.Audit("binding", decision)
-				explainBinding(req, decision)
+			if users.mayBind(req) {
 				return nil, nil
 			}
 			decision, known, err := decideByPod(policy, pods, req.Namespace, boundPod(req, b))
 			if err != nil {
 				return nil, fmt.Errorf("reading pod %s/%s: %w", req.Namespace, boundPod(req, b), err)
 			}
-			req.Audit("binding", decision)
-			if decision != deniedBinding {
-				explainBinding(req, decision)
+			if recordBinding(req, decision); decision != deniedBinding {
 				return nil, nil
 			}
 			return field.ErrorList{bindingProblem(policy, req, b, known)}, nil
@@ -65,8 +57,9 @@ func binding(policy *sections.Binding, pods PodKeys) admit.Validator[views.Bindi
 	}
 }
 
-// explainBinding says which part of the policy allows a binding.
-func explainBinding(req *admit.Request, decision string) {
+// recordBinding records a decision in the audit log, and explains which part of the policy allows the binding.
+func recordBinding(req *admit.Request, decision string) {
+	req.Audit("binding", decision)
 	switch decision {
 	case allowedUser:
 		req.Explain("binding.users of the policy names user %s", req.UserInfo.Username)
@@ -81,17 +74,21 @@ func explainBinding(req *admit.Request, decision string) {
 	}
 }
 
-// decideByRequest decides by user and namespace; "" if they are not decisive.
-func decideByRequest(policy *sections.Binding, users binders, req *admit.Request) string {
-	switch {
-	case users.allow(req.UserInfo.Username):
-		return allowedUser
+// mayBind reports whether the policy lets the user of a request bind any pod of its namespace, and records that.
+func (b binders) mayBind(req *admit.Request) bool {
+	switch policy := b.policy; {
+	case policy == nil || len(policy.Users) == 0:
+		req.Explain("binding.users of the policy names no user: every user may bind pods")
+	case b.allow(req.UserInfo.Username):
+		recordBinding(req, allowedUser)
 	case slices.Contains(policy.Excluded(), req.Namespace):
-		return excludedSpace
+		recordBinding(req, excludedSpace)
 	case !slices.Contains(policy.Namespaces, sections.AllNamespaces) && !slices.Contains(policy.Namespaces, req.Namespace):
-		return outOfScope
+		recordBinding(req, outOfScope)
+	default:
+		return false
 	}
-	return ""
+	return true
 }
 
 // decideByPod decides by the pod's labels and annotations. An unknown pod has none.
@@ -137,10 +134,13 @@ func bindingProblem(policy *sections.Binding, req *admit.Request, b *views.Bindi
 }
 
 // binders are the users of a policy: exact names, and the prefixes before a "*", including the colon.
-type binders struct{ names, prefixes map[string]bool }
+type binders struct {
+	policy          *sections.Binding // nil: every user may bind
+	names, prefixes map[string]bool
+}
 
 func usersOf(policy *sections.Binding) binders {
-	b := binders{map[string]bool{}, map[string]bool{}}
+	b := binders{policy, map[string]bool{}, map[string]bool{}}
 	if policy == nil {
 		return b
 	}

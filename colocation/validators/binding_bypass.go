@@ -28,20 +28,18 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			switch {
 			case policy == nil:
-				req.Explain("the policy has no section binding")
-				return nil, nil
+				return pass(req, "the policy has no section binding")
 			case pod.Deleting():
-				req.Explain("the pod is being deleted, so it cannot be bound")
-				return nil, nil
+				return pass(req, "the pod is being deleted, so it cannot be bound")
 			}
 			set := bypassesSet(labels, policy.BypassAnnotations, pod, storedPod(req))
 			if len(set) == 0 {
-				req.Explain("the request adds no label or annotation that lets every user bind the pod")
+				return pass(req, "the request adds no label or annotation that lets every user bind the pod")
+			}
+			if users.mayBind(req) {
 				return nil, nil
 			}
-			if mayBind(policy, users, req) {
-				return nil, nil
-			}
+			recordBinding(req, deniedBinding)
 			for _, at := range set {
 				problems = append(problems, field.Forbidden(at, fmt.Sprintf(
 					"user %q may not let every user bind the pod: binding.users of usher's policy does not name the user; "+
@@ -60,14 +58,8 @@ func bypassesSet(labels, annotations []string, pod, old *admit.Pod) (set []*fiel
 		}
 	}
 	for _, key := range annotations {
-		if now, has := pod.Annotation(key); has {
-			was, had := "", false
-			if old != nil {
-				was, had = old.Annotation(key)
-			}
-			if !had || was != now {
-				set = append(set, admit.AnnotationPath(key))
-			}
+		if now, has := pod.Annotation(key); has && !keepsAnnotation(old, key, now) {
+			set = append(set, admit.AnnotationPath(key))
 		}
 	}
 	return set

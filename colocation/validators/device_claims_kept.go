@@ -37,8 +37,7 @@ func deviceClaimsKept(devices quota.Devices) admit.Validator[admit.Pod] {
 					"another webhook has changed it, a ResourceClaimTemplate was replaced, or /mutate-pod is not registered; "+
 					"create the pod again", want))}, nil
 			}
-			req.Explain("the devices that the pod claims count as %q", is)
-			return nil, nil
+			return pass(req, "the devices that the pod claims count as %q", is)
 		},
 	}
 }

@@ -23,8 +23,7 @@ func deviceResource() admit.Validator[admit.Pod] {
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			old := storedPod(req)
 			if old != nil && old.Deleting() {
-				req.Explain("the pod is being deleted")
-				return nil, nil
+				return pass(req, "the pod is being deleted")
 			}
 			before, found := containersOf(old), false
 			for c := range pod.Containers() {

@@ -57,8 +57,7 @@ func (q QuotaAdmission) step(
 ) func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) {
 	return func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 		if q.Ledger == nil || !q.needsCapacity(req, pod) {
-			req.Explain("the request needs no capacity of a quota: it creates, moves, resizes or revives no pod")
-			return nil, nil
+			return pass(req, "the request needs no capacity of a quota: it creates, moves, resizes or revives no pod")
 		}
 		verdict, err := answer(q.Ledger, ctx, ledgerRequest(req, pod))
 		if err != nil {

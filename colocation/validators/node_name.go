@@ -25,35 +25,17 @@ func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			switch {
 			case req.Operation != admissionv1.Create:
-				req.Explain("only new pods are checked for spec.nodeName")
-				return nil, nil
+				return pass(req, "only new pods are checked for spec.nodeName")
 			case pod.NodeName() == "":
-				req.Explain("spec.nodeName is empty: the scheduler chooses the node")
-				return nil, nil
-			case mayBind(policy, users, req):
+				return pass(req, "spec.nodeName is empty: the scheduler chooses the node")
+			case users.mayBind(req):
 				return nil, nil
 			}
+			recordBinding(req, deniedBinding)
 			return field.ErrorList{field.Forbidden(admit.NodeNamePath, fmt.Sprintf(
 				"user %q may not bind pods to nodes, and so not create one on node %.63q: binding.users of usher's policy does not name the user; "+
 					"remove the field and leave the node to the scheduler (spec.affinity can ask for one), or have the user added there",
 				req.UserInfo.Username, pod.NodeName()))}, nil
 		},
 	}
-}
-
-// mayBind reports whether the policy lets the user bind pods of the namespace, and records the decision in the audit
-// log.
-func mayBind(policy *sections.Binding, users binders, req *admit.Request) bool {
-	if policy == nil || len(policy.Users) == 0 {
-		req.Explain("binding.users of the policy names no user: every user may bind pods")
-		return true
-	}
-	decision := decideByRequest(policy, users, req)
-	if decision == "" {
-		req.Audit("binding", deniedBinding)
-		return false
-	}
-	req.Audit("binding", decision)
-	explainBinding(req, decision)
-	return true
 }

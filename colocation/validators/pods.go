@@ -12,6 +12,23 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
+// storedPod returns the pod that an update changes, as stored; nil on create.
+func storedPod(req *admit.Request) *admit.Pod {
+	if req.OldObject == nil {
+		return nil
+	}
+	return admit.AsPod(req.OldObject)
+}
+
+// keepsAnnotation reports whether the stored pod, if there is one, has an annotation with the same text.
+func keepsAnnotation(stored *admit.Pod, key, text string) bool {
+	if stored == nil {
+		return false
+	}
+	was, had := stored.Annotation(key)
+	return had && was == text
+}
+
 // cpuRequest returns the pod's request of cpu as the scheduler computes it, see api.PodRequest.
 func cpuRequest(pod *admit.Pod) resource.Quantity {
 	var spec corev1.PodSpec

@@ -24,11 +24,9 @@ func colocationProfile(profiles storedSet, classes priorityClasses) admit.Valida
 		Run: func(_ context.Context, req *admit.Request, view *views.ColocationProfile) (field.ErrorList, error) {
 			switch {
 			case view.Deleting():
-				req.Explain("the profile is being deleted")
-				return nil, nil
+				return pass(req, "the profile is being deleted")
 			case !view.SpecChanged(req.OldObject):
-				req.Explain("the update does not change spec")
-				return nil, nil
+				return pass(req, "the update does not change spec")
 			}
 			object := view.Object()
 			if req.Object.Err() != nil {

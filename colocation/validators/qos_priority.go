@@ -26,8 +26,7 @@ func qosPriority(skipPriority bool) admit.Validator[admit.Pod] {
 			is, was := readClasses(pod), readClasses(storedPod(req))
 			if was != nil {
 				if was.pod.Deleting() {
-					req.Explain("the pod is being deleted")
-					return nil, nil
+					return pass(req, "the pod is being deleted")
 				}
 				problems = immutable(is, was, skipPriority)
 			}

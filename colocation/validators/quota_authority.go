@@ -24,8 +24,7 @@ func quotaAuthority(ask QuotaQuestions) admit.Validator[views.ElasticQuota] {
 		Idle:    ask.Policy == nil || !ask.Policy.LimitsWriters(),
 		Run: func(ctx context.Context, req *admit.Request, q *views.ElasticQuota) (field.ErrorList, error) {
 			if ask.Policy.Administers(req) {
-				req.Explain("quotas.administrators of the policy names namespace %s, or a group of the user", req.Namespace)
-				return nil, nil
+				return pass(req, "quotas.administrators of the policy names namespace %s, or a group of the user", req.Namespace)
 			}
 			change, some := readChange(req, q)
 			if !some {

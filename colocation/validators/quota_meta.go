@@ -46,8 +46,7 @@ func quotaMeta(m QuotaMembership) admit.Validator[admit.Pod] {
 			old := storedPod(req)
 			if old != nil {
 				if pod.Deleting() {
-					req.Explain("the pod is being deleted")
-					return nil, nil
+					return pass(req, "the pod is being deleted")
 				}
 				problems = keepsPreemptible(pod, old)
 			}

@@ -35,22 +35,16 @@ func quotaSelection(s QuotaSelection, m QuotaMembership) admit.Validator[admit.P
 		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
 			old := storedPod(req)
 			if old != nil && (pod.Deleting() || sameQuotaLabel(pod, old)) {
-				req.Explain("the update keeps the label %s, or the pod is being deleted", api.LabelQuotaName)
-				return nil, nil
+				return pass(req, "the update keeps the label %s, or the pod is being deleted", api.LabelQuotaName)
 			}
 			c, err := s.choiceOf(ctx, req, m, pod, old)
 			if err != nil {
 				return nil, fmt.Errorf("reading the elastic quotas: %w", err)
 			}
 			if old != nil && c.was.Name == c.now.Name {
-				req.Explain("the pod stays in quota %s", c.now.Name)
-				return nil, nil
+				return pass(req, "the pod stays in quota %s", c.now.Name)
 			}
-			problem, err := s.judge(req, c)
-			if problem == nil {
-				return nil, err
-			}
-			return field.ErrorList{problem}, err
+			return s.judge(req, c)
 		},
 	}
 }
@@ -92,30 +86,28 @@ func (c quotaChoice) own(namespace string) bool {
 	return c.now.Name == c.unlabelled.Name || c.now.Quota != nil && c.now.Quota.Namespace == namespace
 }
 
-// judge returns the problem of a choice, or nil.
-func (s QuotaSelection) judge(req *admit.Request, c quotaChoice) (*field.Error, error) {
+// judge returns the problem of a choice, if there is one.
+func (s QuotaSelection) judge(req *admit.Request, c quotaChoice) (field.ErrorList, error) {
 	switch p := s.Policy; {
 	case c.leftAlone:
-		req.Explain("label %s names no elastic quota: evaluate-quota decides", api.LabelQuotaName)
-		return nil, nil
+		return pass(req, "label %s names no elastic quota: evaluate-quota decides", api.LabelQuotaName)
 	case c.labelled && api.ReservedQuota(c.now.Name) && !p.ReservedByLabel:
-		return field.Forbidden(quotaPath, fmt.Sprintf("pods may not choose the reserved quota %s, which limits nothing "+
-			"(quotas.reserved of usher's policy); name the quota of your team", c.now.Name)), nil
+		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("pods may not choose the reserved quota %s, which limits nothing "+
+			"(quotas.reserved of usher's policy); name the quota of your team", c.now.Name))}, nil
 	case c.none() && !p.ReservedByDefault:
-		return field.Required(quotaPath, fmt.Sprintf("no elastic quota is for pods of namespace %s with this label, "+
-			"and pods without one are refused (quotas.reserved of usher's policy); name the quota of your team, or have the namespace listed in a quota", req.Namespace)), nil
+		return field.ErrorList{field.Required(quotaPath, fmt.Sprintf("no elastic quota is for pods of namespace %s with this label, "+
+			"and pods without one are refused (quotas.reserved of usher's policy); name the quota of your team, or have the namespace listed in a quota", req.Namespace))}, nil
 	case c.was.Quota != nil && c.now.Quota == nil && !p.ReservedByMove:
-		return field.Forbidden(quotaPath, fmt.Sprintf("the pod may not leave quota %s for one that limits nothing "+
-			"(quotas.reserved of usher's policy); keep the label as it is, or name another quota of your team", c.was.Name)), nil
+		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("the pod may not leave quota %s for one that limits nothing "+
+			"(quotas.reserved of usher's policy); keep the label as it is, or name another quota of your team", c.was.Name))}, nil
 	case p.LimitsLabels() && !c.own(req.Namespace):
 		return s.judgeLabel(req, c.now)
 	}
-	req.Explain("quotas of the policy lets pods of namespace %s be in quota %s", req.Namespace, c.now.Name)
-	return nil, nil
+	return pass(req, "quotas of the policy lets pods of namespace %s be in quota %s", req.Namespace, c.now.Name)
 }
 
-// judgeLabel returns the problem of a label that names another quota than the namespace's, or nil.
-func (s QuotaSelection) judgeLabel(req *admit.Request, b quota.Binding) (*field.Error, error) {
+// judgeLabel returns the problem of a label that names another quota than the namespace's, if there is one.
+func (s QuotaSelection) judgeLabel(req *admit.Request, b quota.Binding) (field.ErrorList, error) {
 	tree := ""
 	if b.Quota != nil {
 		tree = b.Quota.TreeID
@@ -125,9 +117,8 @@ func (s QuotaSelection) judgeLabel(req *admit.Request, b quota.Binding) (*field.
 	case err != nil:
 		return nil, fmt.Errorf("reading namespace %s: %w", req.Namespace, err)
 	case !may:
-		return field.Forbidden(quotaPath, fmt.Sprintf("namespace %s may not name quota %s: quotas.selection of usher's policy does not let it; "+
-			"remove the label, or have the namespace added there", req.Namespace, admit.Shorten(b.Name, 80))), nil
+		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("namespace %s may not name quota %s: quotas.selection of usher's policy does not let it; "+
+			"remove the label, or have the namespace added there", req.Namespace, admit.Shorten(b.Name, 80)))}, nil
 	}
-	req.Explain("entry %s of quotas.selection lets namespace %s name quota %s", by, req.Namespace, b.Name)
-	return nil, nil
+	return pass(req, "entry %s of quotas.selection lets namespace %s name quota %s", by, req.Namespace, b.Name)
 }

@@ -32,16 +32,14 @@ func reservation() admit.Validator[views.Reservation] {
 		Run: func(_ context.Context, req *admit.Request, r *views.Reservation) (field.ErrorList, error) {
 			spec := req.Object.Root().Get("spec")
 			if r.Deleting() {
-				req.Explain("the reservation is being deleted")
-				return nil, nil // its finalizers must be removable in any state
+				return pass(req, "the reservation is being deleted") // its finalizers must be removable in any state
 			}
 			if req.OldObject == nil {
 				return explainReservation(req, checkReservation(spec)), nil
 			}
 			old := req.OldObject.Root().Get("spec")
 			if bytes.Equal(spec.Bytes(), old.Bytes()) {
-				req.Explain("the update does not change spec")
-				return nil, nil
+				return pass(req, "the update does not change spec")
 			}
 			return explainReservation(req, append(newProblems(spec, old), templateChanged(spec, old)...)), nil
 		},

@@ -40,8 +40,8 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			}
 			spec := pod.Object().Spec
 			if spec.NodeName != "" || pod.Label(labelReservationIgnored) == "true" {
-				req.Explain("no reservation limits the pod: spec.nodeName or the label %s is set", labelReservationIgnored)
-				return nil, nil // the scheduler will not look for a reservation
+				// the scheduler will not look for a reservation
+				return pass(req, "no reservation limits the pod: spec.nodeName or the label %s is set", labelReservationIgnored)
 			}
 			all, err := reservations()
 			if err != nil {
@@ -70,21 +70,11 @@ func newReservationAffinity(req *admit.Request, pod *admit.Pod) (text string, as
 		req.Explain("the annotation %s is missing", api.AnnotationReservationAffinity)
 	case pod.Deleting():
 		req.Explain("the pod is being deleted")
-	case keepsReservationAffinity(req, text):
+	// A pending pod must not become unchangeable because a reservation has shrunk.
+	case keepsAnnotation(storedPod(req), api.AnnotationReservationAffinity, text):
 		req.Explain("the update keeps the annotation %s", api.AnnotationReservationAffinity)
 	default:
 		return text, true
 	}
 	return "", false
-}
-
-// keepsReservationAffinity reports whether an update keeps the annotation. A pending pod must not become unchangeable
-// because a reservation has shrunk.
-func keepsReservationAffinity(req *admit.Request, text string) bool {
-	old := storedPod(req)
-	if old == nil {
-		return false
-	}
-	was, had := old.Annotation(api.AnnotationReservationAffinity)
-	return had && was == text
 }

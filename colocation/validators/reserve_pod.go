@@ -19,28 +19,14 @@ func reservePod() admit.Validator[admit.Pod] {
 			value, has := pod.Annotation(api.AnnotationReservePod)
 			switch {
 			case !has:
-				req.Explain("the annotation %s is missing", api.AnnotationReservePod)
-				return nil, nil
+				return pass(req, "the annotation %s is missing", api.AnnotationReservePod)
 			case pod.Deleting():
-				req.Explain("the pod is being deleted")
-				return nil, nil
-			}
-			if old := storedPod(req); old != nil {
-				if was, had := old.Annotation(api.AnnotationReservePod); had && was == value {
-					req.Explain("the stored pod has the annotation %s already", api.AnnotationReservePod)
-					return nil, nil
-				}
+				return pass(req, "the pod is being deleted")
+			case keepsAnnotation(storedPod(req), api.AnnotationReservePod, value):
+				return pass(req, "the stored pod has the annotation %s already", api.AnnotationReservePod)
 			}
 			return field.ErrorList{field.Forbidden(admit.AnnotationPath(api.AnnotationReservePod),
 				"only the scheduler's own stand-ins for reservations carry it; remove it, and create a Reservation to hold resources")}, nil
 		},
 	}
-}
-
-// storedPod returns the pod that an update changes, as stored; nil on create.
-func storedPod(req *admit.Request) *admit.Pod {
-	if req.OldObject == nil {
-		return nil
-	}
-	return admit.AsPod(req.OldObject)
 }

@@ -42,13 +42,11 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 		Run: func(_ context.Context, req *admit.Request, object *views.ConfigMap) (field.ErrorList, error) {
 			switch name := (types.NamespacedName{Namespace: req.Namespace, Name: object.Name()}); {
 			case name != options.ConfigMap:
-				req.Explain("it is not the ConfigMap %s/%s of the SLO configuration", options.ConfigMap.Namespace, options.ConfigMap.Name)
-				return nil, nil
+				return pass(req, "it is not the ConfigMap %s/%s of the SLO configuration", options.ConfigMap.Namespace, options.ConfigMap.Name)
 			case req.Operation == admissionv1.Delete:
 				return sloDeletion(req, object, options)
 			case object.Deleting():
-				req.Explain("the ConfigMap is being deleted")
-				return nil, nil
+				return pass(req, "the ConfigMap is being deleted")
 			}
 			change := sloChange{data: object.Data()}
 			if req.OldObject != nil {
@@ -71,8 +69,7 @@ func sloDeletion(req *admit.Request, object *views.ConfigMap, options SLOOptions
 	data := object.Data()
 	keys := slices.DeleteFunc(slo.Keys(), func(key string) bool { return data[key] == "" })
 	if len(keys) == 0 {
-		req.Explain("the ConfigMap configures nothing")
-		return nil, nil
+		return pass(req, "the ConfigMap configures nothing")
 	}
 	without := fmt.Sprintf("without %s, Koordinator falls back to its defaults on all nodes: colocation, suppression, QoS and CPU bursts are "+
 		"off, and no ratio of a node is set", strings.Join(keys, ", "))

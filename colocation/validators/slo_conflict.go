@@ -25,31 +25,27 @@ func sloConflict(configMap types.NamespacedName, config SLOConfig) admit.Validat
 		Doc:   "refuses labels by which several entries of the SLO configuration would select a node; warns if they do already",
 		Needs: []string{api.CollectionSLOConfig},
 		Run: func(_ context.Context, req *admit.Request, node *admit.Node) (field.ErrorList, error) {
-			labels := node.Labels()
+			labels, old := node.Labels(), admit.StoredNode(req)
 			var before map[string]string
-			if req.OldObject != nil {
-				before = admit.AsNode(req.OldObject).Labels()
+			if old != nil {
+				before = old.Labels()
 				switch {
 				case node.Deleting():
-					req.Explain("the node is being deleted")
-					return nil, nil
+					return pass(req, "the node is being deleted")
 				case maps.Equal(labels, before):
-					req.Explain("the update does not change the node's labels")
-					return nil, nil
+					return pass(req, "the update does not change the node's labels")
 				}
 			}
 			known, err := config()
 			if err != nil {
 				return nil, fmt.Errorf("reading the SLO configuration: %w", err)
 			}
-			if req.OldObject == nil {
-				found := known.Conflicts(labels)
-				explainConflicts(req, found)
-				warnOfConflicts(req, found)
-				return nil, nil
-			}
 			now := known.Conflicts(labels)
-			problems := newConflicts(req, configMap, known.Conflicts(before), now)
+			stored := now // what a new node brings with it is no problem
+			if old != nil {
+				stored = known.Conflicts(before)
+			}
+			problems := newConflicts(req, configMap, stored, now)
 			if len(problems) == 0 {
 				explainConflicts(req, now)
 			}
@@ -71,7 +67,7 @@ func explainConflicts(req *admit.Request, conflicts []slo.Conflict) {
 func newConflicts(req *admit.Request, configMap types.NamespacedName, before, now []slo.Conflict) (problems field.ErrorList) {
 	for _, conflict := range now {
 		if conflict.Within(before) {
-			warnOfConflicts(req, []slo.Conflict{conflict})
+			req.Warnf("SLO %v", conflict)
 			continue
 		}
 		problems = append(problems, field.Forbidden(admit.LabelsPath, fmt.Sprintf(
@@ -79,10 +75,4 @@ func newConflicts(req *admit.Request, configMap types.NamespacedName, before, no
 			configMap, conflict)))
 	}
 	return problems
-}
-
-func warnOfConflicts(req *admit.Request, conflicts []slo.Conflict) {
-	for _, conflict := range conflicts {
-		req.Warnf("SLO %v", conflict)
-	}
 }

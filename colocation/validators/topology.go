@@ -23,24 +23,20 @@ func topology() admit.Validator[admit.Pod] {
 		Gate: api.GateTopologyValidation,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if pod.Deleting() {
-				req.Explain("the pod is being deleted")
-				return nil, nil
+				return pass(req, "the pod is being deleted")
 			}
 			found := false
-			if text, ok := newAnnotation(req, pod, api.AnnotationResourceSpec); ok {
-				found = true
-				spec, wrong := readResourceSpec(text)
-				if problems = append(problems, wrong...); len(wrong) == 0 {
-					req.Explain("the scheduler can read the annotation %s", api.AnnotationResourceSpec)
-					warnResourceSpec(req, pod, spec)
+			for _, annotation := range placements {
+				text, has := pod.Annotation(annotation.key)
+				if !has || keepsAnnotation(storedPod(req), annotation.key, text) {
+					continue
 				}
-			}
-			if text, ok := newAnnotation(req, pod, api.AnnotationNUMATopologySpec); ok {
 				found = true
-				wrong := checkNUMATopologySpec(text)
-				if problems = append(problems, wrong...); len(wrong) == 0 {
-					req.Explain("the scheduler can read the annotation %s", api.AnnotationNUMATopologySpec)
+				wrong := annotation.check(req, pod, text)
+				if len(wrong) == 0 {
+					req.Explain("the scheduler can read the annotation %s", annotation.key)
 				}
+				problems = append(problems, wrong...)
 			}
 			if !found {
 				req.Explain("the request sets neither annotation %s nor %s", api.AnnotationResourceSpec, api.AnnotationNUMATopologySpec)
@@ -50,32 +46,36 @@ func topology() admit.Validator[admit.Pod] {
 	}
 }
 
-// newAnnotation returns an annotation that the request adds or changes.
-func newAnnotation(req *admit.Request, pod *admit.Pod, key string) (text string, ok bool) {
-	text, ok = pod.Annotation(key)
-	if old := storedPod(req); ok && old != nil {
-		was, had := old.Annotation(key)
-		ok = !had || was != text
-	}
-	return text, ok
+// placements are the annotations that are checked, and their checks.
+var placements = [...]struct {
+	key   string
+	check func(req *admit.Request, pod *admit.Pod, text string) field.ErrorList
+}{
+	{api.AnnotationResourceSpec, checkResourceSpec},
+	{api.AnnotationNUMATopologySpec, checkNUMATopologySpec},
 }
 
-func readResourceSpec(text string) (spec api.ResourceSpec, problems field.ErrorList) {
+func checkResourceSpec(req *admit.Request, pod *admit.Pod, text string) field.ErrorList {
 	const key = api.AnnotationResourceSpec
-	spec, problems = readSpec[api.ResourceSpec](key, text,
+	spec, problems := readSpec[api.ResourceSpec](key, text,
 		`{"requiredCPUBindPolicy":"FullPCPUs"}`, "requiredCPUBindPolicy", "preferredCPUBindPolicy", "preferredCPUExclusivePolicy")
-	problems = append(problems, oneOf(key, "requiredCPUBindPolicy", spec.RequiredCPUBindPolicy, api.CPUBindPolicies())...)
-	problems = append(problems, oneOf(key, "preferredCPUBindPolicy", spec.PreferredCPUBindPolicy, api.CPUBindPolicies())...)
-	exclusive := oneOf(key, "preferredCPUExclusivePolicy", spec.PreferredCPUExclusivePolicy, api.CPUExclusivePolicies())
-	return spec, append(problems, exclusive...)
+	problems = slices.Concat(problems,
+		oneOf(key, "requiredCPUBindPolicy", spec.RequiredCPUBindPolicy, api.CPUBindPolicies()),
+		oneOf(key, "preferredCPUBindPolicy", spec.PreferredCPUBindPolicy, api.CPUBindPolicies()),
+		oneOf(key, "preferredCPUExclusivePolicy", spec.PreferredCPUExclusivePolicy, api.CPUExclusivePolicies()))
+	if len(problems) == 0 {
+		warnResourceSpec(req, pod, spec)
+	}
+	return problems
 }
 
-func checkNUMATopologySpec(text string) field.ErrorList {
+func checkNUMATopologySpec(_ *admit.Request, _ *admit.Pod, text string) field.ErrorList {
 	const key = api.AnnotationNUMATopologySpec
 	spec, problems := readSpec[api.NUMATopologySpec](key, text,
 		`{"numaTopologyPolicy":"SingleNUMANode"}`, "numaTopologyPolicy", "singleNUMANodeExclusive")
-	problems = append(problems, oneOf(key, "numaTopologyPolicy", spec.NUMATopologyPolicy, api.NUMATopologyPolicies())...)
-	return append(problems, oneOf(key, "singleNUMANodeExclusive", spec.SingleNUMANodeExclusive, api.NUMAExclusives())...)
+	return slices.Concat(problems,
+		oneOf(key, "numaTopologyPolicy", spec.NUMATopologyPolicy, api.NUMATopologyPolicies()),
+		oneOf(key, "singleNUMANodeExclusive", spec.SingleNUMANodeExclusive, api.NUMAExclusives()))
 }
 
 // readSpec decodes an annotation. Koordinator matches member names in any case, usher and the API server do not: a name
