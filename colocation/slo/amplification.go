@@ -36,7 +36,7 @@ func ratioTexts(ratios map[string]any) map[string]string {
 	for name, value := range ratios {
 		var found finding
 		ratio.check(&found, nil, value)
-		if n, isNumber := numberText(value); isNumber && found.count() == 0 {
+		if n, _ := quantityText(value); found.count() == 0 {
 			texts[name] = n
 		}
 	}

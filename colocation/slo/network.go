@@ -27,14 +27,9 @@ func (c *Config) checkBandwidth() finding {
 	if s == nil {
 		return found
 	}
-	cluster := s.clusterOf(s.tree)
-	at := found.path().Child(s.cluster)
-	checkFormat(at, cluster, &found)
-	found.checkSums(at, demand{own: cluster}, c.totalFor(nil))
-	for _, e := range c.entriesOf(s) {
-		at := c.path(&e)
-		checkFormat(at, e.tree, &found)
-		found.checkSums(at, demand{e.tree, cluster}, c.totalFor(e.selector))
+	for _, l := range s.layers(c.entriesOf(s)) {
+		l.checkFormat(&found)
+		l.checkSums(&found, c.totalFor(l.nodes))
 	}
 	for i := range found.problems {
 		found.problems[i].With = SystemKey
@@ -42,24 +37,20 @@ func (c *Config) checkBandwidth() finding {
 	return found
 }
 
-// demand holds the requests of a strategy: its own, and by default the cluster's.
-type demand struct{ own, base map[string]any }
-
-// request returns the request of a class, nil if there is none, and whether it is the strategy's own.
-func (d demand) request(class, name string) (value any, own bool) {
-	at := []string{class, "networkQOS"}
-	if value := down(d.own, at)[name]; value != nil {
-		return value, true
-	}
-	return down(d.base, at)[name], false
+// request returns the network request of a class, nil if there is none, and whether it is the strategy's own.
+func (l layer) request(class, name string) (value any, own bool) {
+	return l.value([]string{class, "networkQOS"}, name)
 }
 
 // checkFormat requires that the requests of a strategy are all percentages or all bandwidths.
-func checkFormat(at *field.Path, tree map[string]any, found *finding) {
+func (l layer) checkFormat(found *finding) {
 	var percents, bandwidths []string
 	for _, class := range sharers {
 		for _, name := range []string{"ingressRequest", "egressRequest"} {
-			value, _ := demand{own: tree}.request(class, name)
+			value, own := l.request(class, name)
+			if !own {
+				continue
+			}
 			switch value.(type) {
 			case int64:
 				percents = append(percents, class+"."+name)
@@ -69,21 +60,21 @@ func checkFormat(at *field.Path, tree map[string]any, found *finding) {
 		}
 	}
 	if len(percents) > 0 && len(bandwidths) > 0 {
-		found.invalid(at, field.OmitValueType{}, "network requests must be all percentages (numbers) or all bandwidths (strings); "+
+		found.invalid(l.at, field.OmitValueType{}, "network requests must be all percentages (numbers) or all bandwidths (strings); "+
 			"percentages are %s, bandwidths are %s", strings.Join(percents, ", "), strings.Join(bandwidths, ", "))
 	}
 }
 
 // checkSums checks the total of each direction. A strategy without requests of its own gets no errors for the
 // cluster's.
-func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) {
+func (l layer) checkSums(found *finding, total *resource.Quantity) {
 	for _, name := range []string{"ingressRequest", "egressRequest"} {
-		percents, bandwidths := d.sums(name)
+		percents, bandwidths := l.sums(name)
 		if percents.own && percents.total.CmpInt64(100) > 0 {
-			f.invalid(at, percents.total.String(), "%s of %s must not sum to more than 100 percent", name, percents)
+			found.invalid(l.at, percents.total.String(), "%s of %s must not sum to more than 100 percent", name, percents)
 		}
 		if total != nil && bandwidths.own && bandwidths.total.Cmp(*total) > 0 {
-			f.invalid(at, bandwidths.total.String(), "%s of %s must not sum to more than totalNetworkBandwidth in %s, which is %s",
+			found.invalid(l.at, bandwidths.total.String(), "%s of %s must not sum to more than totalNetworkBandwidth in %s, which is %s",
 				name, bandwidths, SystemKey, total)
 		}
 	}
@@ -91,9 +82,9 @@ func (f *finding) checkSums(at *field.Path, d demand, total *resource.Quantity) 
 
 // sums returns the totals of the classes in one direction. Values outside their range are reported elsewhere, and left
 // out.
-func (d demand) sums(name string) (percents, bandwidths sum) {
+func (l layer) sums(name string) (percents, bandwidths sum) {
 	for _, class := range sharers {
-		value, own := d.request(class, name)
+		value, own := l.request(class, name)
 		switch v := value.(type) {
 		case int64:
 			if percent.allows(v) {
@@ -147,12 +138,9 @@ func (c *Config) totalFor(nodes selector.Constraints) *resource.Quantity {
 
 // totalIn returns the bandwidth of a strategy; nil if it is not set.
 func totalIn(tree map[string]any) *resource.Quantity {
-	text, ok := tree["totalNetworkBandwidth"].(string)
-	if n, isNumber := numberText(tree["totalNetworkBandwidth"]); isNumber {
-		text, ok = n, true
-	}
+	text, _ := quantityText(tree["totalNetworkBandwidth"])
 	q, err := quantity.ParseQuantity(strings.TrimSpace(text))
-	if !ok || err != nil || q.Sign() <= 0 {
+	if err != nil || q.Sign() <= 0 {
 		return nil
 	}
 	return &q

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/internal/selector"
 )
 
 // pair is two numbers of which one must be less than the other. If a strategy sets only one of them, the other comes
@@ -14,28 +16,41 @@ type pair struct {
 	lowerDefault, upperDefault *int64 // nil: it follows from the other one, or does not exist
 }
 
-// checkPairs checks the pairs of the cluster's strategy and of each entry.
-func (s *section) checkPairs(entries []entry, found *finding) {
-	cluster := s.clusterOf(s.tree)
-	at := found.path()
-	if s.cluster != "" {
-		at = at.Child(s.cluster)
-	}
-	for _, p := range s.pairs {
-		s.checkPair(p, layer{at: at, tree: cluster}, found)
-	}
-	for i := range entries {
-		own := layer{found.path().Child(s.list).Index(entries[i].number), entries[i].tree, cluster}
-		for _, p := range s.pairs {
-			s.checkPair(p, own, found)
-		}
-	}
-}
-
 // layer is a strategy and the strategy that provides its defaults.
 type layer struct {
 	at         *field.Path
 	tree, base map[string]any
+	nodes      selector.Constraints // that an entry selects; nil for the cluster's strategy
+}
+
+// layers returns the cluster's strategy, and those of entries.
+func (s *section) layers(entries []entry) []layer {
+	cluster, at := s.clusterOf(s.tree), pathOf(s.key)
+	all := []layer{{at: at, tree: cluster}}
+	if s.cluster != "" {
+		all[0].at = at.Child(s.cluster)
+	}
+	for _, e := range entries {
+		all = append(all, layer{at.Child(s.list).Index(e.number), e.tree, cluster, e.selector})
+	}
+	return all
+}
+
+// value returns a member below a path of members, nil if there is none, and whether it is the strategy's own.
+func (l layer) value(in []string, name string) (value any, own bool) {
+	if value := down(l.tree, in)[name]; value != nil {
+		return value, true
+	}
+	return down(l.base, in)[name], false
+}
+
+// checkPairs checks the pairs of the cluster's strategy and of each entry.
+func (s *section) checkPairs(entries []entry, found *finding) {
+	for _, l := range s.layers(entries) {
+		for _, p := range s.pairs {
+			s.checkPair(p, l, found)
+		}
+	}
 }
 
 // limit is the effective number of a pair.
@@ -75,20 +90,19 @@ func (s *section) limit(p pair, name string, l layer, byDefault *int64) limit {
 	for _, in := range p.in {
 		rule = rule[in].(fields)
 	}
-	read := func(value any, own bool, from string) limit {
-		n, isInt := value.(int64)
-		return limit{n, true, isInt && rule[name].(whole).allows(n), own, from}
+	value, own := l.value(p.in, name)
+	from := ""
+	switch {
+	case own:
+	case value != nil:
+		from = " by " + s.cluster
+	case byDefault != nil:
+		value, from = *byDefault, " by default"
+	default:
+		return limit{}
 	}
-	if own := down(l.tree, p.in)[name]; own != nil {
-		return read(own, true, "")
-	}
-	if base := down(l.base, p.in)[name]; base != nil {
-		return read(base, false, " by "+s.cluster)
-	}
-	if byDefault != nil {
-		return read(*byDefault, false, " by default")
-	}
-	return limit{}
+	n, isInt := value.(int64)
+	return limit{n, true, isInt && rule[name].(whole).allows(n), own, from}
 }
 
 // down follows a path of members; nil if one is missing.

@@ -64,10 +64,7 @@ func (duration) check(f *finding, at *field.Path, value any) {
 }
 
 func (bandwidth) check(f *finding, at *field.Path, value any) {
-	t, ok := value.(string)
-	if n, isNumber := numberText(value); isNumber {
-		t, ok = n, true
-	}
+	t, ok := quantityText(value)
 	if !ok {
 		f.wrongType(at, value, "a quantity of bytes per second, such as 1000M")
 		return
@@ -189,9 +186,11 @@ func jsonType(value any) string {
 	}
 }
 
-// numberText returns a JSON number in digits.
-func numberText(value any) (string, bool) {
+// quantityText returns a JSON string, or a number in digits.
+func quantityText(value any) (string, bool) {
 	switch n := value.(type) {
+	case string:
+		return n, true
 	case int64:
 		return strconv.FormatInt(n, 10), true
 	case float64:
