@@ -137,14 +137,8 @@ func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
 
 // setsClass reports whether a profile writes anything that determines a QoS or priority class.
 func (p *Profile) setsClass() bool {
-	s := p.Spec
-	if s.QoSClass != "" || s.PriorityClassName != "" {
+	if p.Spec.QoSClass != "" || p.Spec.PriorityClassName != "" || p.written("label").HasAny(api.LabelQoSClass, api.LabelPriorityClass) {
 		return true
-	}
-	for _, key := range []string{api.LabelQoSClass, api.LabelPriorityClass} {
-		if slices.Contains(p.writtenLabels(), key) {
-			return true
-		}
 	}
 	return p.Patch != nil && (p.Patch.Sets("spec", "priority") || p.Patch.Sets("spec", "priorityClassName"))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"usher.dev/usher/colocation/api"
 )
@@ -38,23 +39,36 @@ func (s *Set) Hazards() (hazards []string) {
 }
 
 func (p *Profile) ownHazards() (hazards []string) {
-	written, otherwise := setOf(p.writtenLabels()), setOf(p.writtenAfterCopying("label"))
+	written, otherwise := p.written("label"), p.writtenAfterCopying("label")
 	for _, key := range p.selectedLabels() {
-		if written[key] && !p.stillMatches(key, otherwise) {
+		if written.Has(key) && !p.stillMatches(key, otherwise) {
 			hazards = append(hazards,
 				fmt.Sprintf("profile %s selects on label %s, which it writes itself: it may not match twice", p.Name, key))
 		}
 	}
-	hazards = append(hazards, p.copyHazards("label", p.LabelKeysMapping)...)
-	return append(hazards, p.copyHazards("annotation", p.AnnotationKeysMapping)...)
+	for _, kind := range kinds {
+		hazards = append(hazards, p.copyHazards(kind)...)
+	}
+	return hazards
 }
 
-// copyHazards returns the hazards of a mapping. A key that is written after it was copied has another value in the next
+// kinds are what profiles write and copy.
+var kinds = []string{"label", "annotation"}
+
+// copies returns the keys of a kind that the profile copies to others.
+func (p *Profile) copies(kind string) []Pair {
+	if kind == "annotation" {
+		return p.AnnotationKeysMapping
+	}
+	return p.LabelKeysMapping
+}
+
+// copyHazards returns the hazards of copies. A key that is written after it was copied has another value in the next
 // run.
-func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
-	written, targets := setOf(p.writtenAfterCopying(kind)), map[string]bool{}
-	for _, keys := range mapping {
-		if written[keys.Key] && keys.Key != keys.Value {
+func (p *Profile) copyHazards(kind string) (hazards []string) {
+	written, targets := p.writtenAfterCopying(kind), map[string]bool{}
+	for _, keys := range p.copies(kind) {
+		if written.Has(keys.Key) && keys.Key != keys.Value {
 			hazards = append(hazards, fmt.Sprintf("profile %s copies %s %s, and then writes it: a second run copies another value",
 				p.Name, kind, keys.Key))
 		}
@@ -68,9 +82,9 @@ func (p *Profile) copyHazards(kind string, mapping []Pair) (hazards []string) {
 
 // stillMatches reports whether the selector matches the constant that the profile writes to key. otherwise holds the
 // keys that it also writes by other means.
-func (p *Profile) stillMatches(key string, otherwise map[string]bool) bool {
+func (p *Profile) stillMatches(key string, otherwise sets.Set[string]) bool {
 	value, constant := p.Spec.Labels[key]
-	if !constant || otherwise[key] {
+	if !constant || otherwise.Has(key) {
 		return false
 	}
 	requirements, _ := p.selector.Requirements()
@@ -80,9 +94,9 @@ func (p *Profile) stillMatches(key string, otherwise map[string]bool) bool {
 }
 
 func (p *Profile) selectsWhatIsWrittenBy(o *Profile) (hazards []string) {
-	written := setOf(o.writtenLabels())
+	written := o.written("label")
 	for _, key := range p.selectedLabels() {
-		if written[key] {
+		if written.Has(key) {
 			hazards = append(hazards, fmt.Sprintf("profile %s selects on label %s, which profile %s writes: a second run matches others",
 				p.Name, key, o.Name))
 		}
@@ -92,17 +106,15 @@ func (p *Profile) selectsWhatIsWrittenBy(o *Profile) (hazards []string) {
 
 // copiesWhatIsWrittenBy is called on the profile that is applied before later.
 func (p *Profile) copiesWhatIsWrittenBy(later *Profile) (hazards []string) {
-	copies := func(kind string, mapping []Pair, list []string) {
-		written := setOf(list)
-		for _, keys := range mapping {
-			if written[keys.Key] {
+	for _, kind := range kinds {
+		written := later.written(kind)
+		for _, keys := range p.copies(kind) {
+			if written.Has(keys.Key) {
 				hazards = append(hazards, fmt.Sprintf("profile %s copies %s %s, which profile %s writes later: a second run copies that",
 					p.Name, kind, keys.Key, later.Name))
 			}
 		}
 	}
-	copies("label", p.LabelKeysMapping, later.writtenLabels())
-	copies("annotation", p.AnnotationKeysMapping, later.writtenAnnotations())
 	return hazards
 }
 
@@ -119,57 +131,41 @@ func (p *Profile) selectedLabels() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// writtenLabels returns the keys of the labels that the profile may change.
-func (p *Profile) writtenLabels() []string {
-	return append(keys(p.Spec.Labels), p.writtenAfterCopying("label")...)
-}
-
-func (p *Profile) writtenAnnotations() []string {
-	return append(keys(p.Spec.Annotations), p.writtenAfterCopying("annotation")...)
-}
-
-// writtenAfterCopying returns the keys that the profile may change after it has read what it copies. A suffix for a key
-// that is also a copy target adds nothing.
-func (p *Profile) writtenAfterCopying(kind string) (written []string) {
-	s := p.Spec
+// written returns the keys of a kind that the profile may change.
+func (p *Profile) written(kind string) sets.Set[string] {
+	written, constant := p.writtenAfterCopying(kind), p.Labels
 	if kind == "annotation" {
-		written = values(s.AnnotationKeysMapping)
-	} else {
-		written = append(values(s.LabelKeysMapping), keys(s.LabelSuffixes)...)
-		if s.QoSClass != "" {
-			written = append(written, api.LabelQoSClass)
-		}
-		if s.KoordinatorPriority != nil {
-			written = append(written, api.LabelPriority)
-		}
+		constant = p.Annotations
 	}
-	if p.Patch != nil {
-		written = append(written, p.Patch.Members("metadata", kind+"s")...)
+	for _, pair := range constant {
+		written.Insert(pair.Key)
 	}
 	return written
 }
 
-// setOf avoids quadratic comparisons for profiles with hundreds of keys.
-func setOf(list []string) map[string]bool {
-	set := make(map[string]bool, len(list))
-	for _, key := range list {
-		set[key] = true
-	}
-	return set
-}
-
-func keys(m map[string]string) (list []string) {
-	for _, pair := range Sorted(m) {
-		list = append(list, pair.Key)
-	}
-	return list
-}
-
-func values(m map[string]string) (list []string) {
-	for _, pair := range Sorted(m) {
-		if pair.Key != pair.Value {
-			list = append(list, pair.Value)
+// writtenAfterCopying returns the keys that the profile may change after it has read what it copies. A suffix for a key
+// that is also a copy target adds nothing.
+func (p *Profile) writtenAfterCopying(kind string) sets.Set[string] {
+	written := sets.New[string]()
+	for _, keys := range p.copies(kind) {
+		if keys.Key != keys.Value {
+			written.Insert(keys.Value)
 		}
 	}
-	return list
+	if p.Patch != nil {
+		written.Insert(p.Patch.Members("metadata", kind+"s")...)
+	}
+	if kind == "annotation" {
+		return written
+	}
+	for _, suffix := range p.LabelSuffixes {
+		written.Insert(suffix.Key)
+	}
+	if p.Spec.QoSClass != "" {
+		written.Insert(api.LabelQoSClass)
+	}
+	if p.Spec.KoordinatorPriority != nil {
+		written.Insert(api.LabelPriority)
+	}
+	return written
 }

@@ -3,10 +3,10 @@ package sections
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 )
 
 // QuotaPolicy is Quotas in the form that steps use for each request.
@@ -20,7 +20,7 @@ type QuotaPolicy struct {
 
 type compiledSelection struct {
 	*QuotaSelection
-	namespaces labels.Selector // nil without a selector
+	namespaces labels.Selector // nil without a selector, or if it selects all
 }
 
 // Compile returns the policy of a section that was checked when it was loaded. A nil section allows everything.
@@ -33,14 +33,8 @@ func (q *Quotas) Compile() *QuotaPolicy {
 		administrators: q.Administrators,
 	}
 	for i := range q.Selection {
-		entry := compiledSelection{QuotaSelection: &q.Selection[i]}
-		if selector := entry.NamespaceSelector; selector != nil {
-			var err error
-			if entry.namespaces, err = metav1.LabelSelectorAsSelector(selector); err != nil {
-				entry.namespaces = labels.Nothing() // the check of the section refuses such a selector
-			}
-		}
-		p.selection = append(p.selection, entry)
+		entry := &q.Selection[i]
+		p.selection = append(p.selection, compiledSelection{entry, selector.Compile(entry.NamespaceSelector)})
 	}
 	return p
 }
@@ -86,8 +80,8 @@ func (s *compiledSelection) selects(namespace string, ofNamespace NamespaceLabel
 	if slices.Contains(s.Namespaces, namespace) {
 		return true, nil
 	}
-	if s.namespaces == nil || s.namespaces.Empty() {
-		return s.namespaces != nil, nil
+	if s.namespaces == nil {
+		return s.NamespaceSelector != nil, nil
 	}
 	of, err := ofNamespace()
 	return err == nil && s.namespaces.Matches(labels.Set(of)), err

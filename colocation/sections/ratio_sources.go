@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/mutators/amplify"
 )
 
@@ -29,7 +29,7 @@ type RatioSources struct {
 type ratioPool struct {
 	AmplificationPool
 	by             string // for display
-	selector       labels.Selector
+	selector       labels.Selector // nil selects all nodes
 	ratios, bounds byResource
 }
 
@@ -43,11 +43,7 @@ func (n *NodeAmplification) Sources(slo SLORatios) *RatioSources {
 		s.slo = slo
 	}
 	for _, pool := range n.Pools {
-		selector, err := metav1.LabelSelectorAsSelector(&pool.Selector)
-		if err != nil {
-			selector = labels.Nothing() // the policy's validation refuses such a selector
-		}
-		compiled := ratioPool{AmplificationPool: pool, by: "pool " + pool.Name, selector: selector}
+		compiled := ratioPool{AmplificationPool: pool, by: "pool " + pool.Name, selector: selector.Compile(&pool.Selector)}
 		compiled.ratios, _ = checkRatios(pool.Ratios, nil)
 		compiled.bounds, _ = checkRatios(pool.MaxRatios, nil)
 		s.pools = append(s.pools, compiled)
@@ -58,7 +54,7 @@ func (n *NodeAmplification) Sources(slo SLORatios) *RatioSources {
 // pool returns the pool of a node, or an empty one.
 func (s *RatioSources) pool(node *admit.Node) *ratioPool {
 	for i := range s.pools {
-		if p := &s.pools[i]; p.selector.Empty() || p.selector.Matches(node.Selectable()) {
+		if p := &s.pools[i]; p.selector == nil || p.selector.Matches(node.Selectable()) {
 			return p
 		}
 	}

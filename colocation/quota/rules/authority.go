@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -94,9 +95,9 @@ func (o *overreach) checkPlace() {
 
 // checkListed refuses to list other namespaces: the quota would count, and could block, their pods.
 func (o *overreach) checkListed() {
-	known := set(o.old.Namespaces)
+	known := sets.New(o.old.Namespaces...)
 	for _, name := range o.new.Namespaces {
-		if name != o.namespace && !known[name] {
+		if name != o.namespace && !known.Has(name) {
 			o.forbid(namespacesPath, "list namespaces other than %s", o.namespace)
 			return
 		}

@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"usher.dev/usher/admit"
 )
 
@@ -12,10 +14,10 @@ func (j *judge) checkNames() {
 		j.refuse(admit.NamePath, j.new.Name, "names of elastic quotas are global: %s exists in namespace %s; choose another name",
 			other.Name, other.Namespace)
 	}
-	known := set(j.old.Namespaces)
+	known := sets.New(j.old.Namespaces...)
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(j.new.Namespaces))) {
 		holds := j.tree.HolderOf(namespace)
-		if holds == nil || holds.Identity() == j.new.Identity() || known[namespace] {
+		if holds == nil || holds.Identity() == j.new.Identity() || known.Has(namespace) {
 			continue
 		}
 		j.refuse(namespacesPath, namespace, "pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)

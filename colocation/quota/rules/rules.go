@@ -219,12 +219,3 @@ func firstResources(list corev1.ResourceList) []corev1.ResourceName {
 	}
 	return names
 }
-
-// set returns the elements of a list, which may be long, for lookups.
-func set[T comparable](list []T) map[T]bool {
-	all := make(map[T]bool, len(list))
-	for _, one := range list {
-		all[one] = true
-	}
-	return all
-}

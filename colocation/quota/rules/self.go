@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/quantity"
@@ -46,13 +47,13 @@ func (j *judge) checkRange() {
 // checkUsed keeps max from falling below what is used, for the resources that the annotation names. It checks only
 // those whose max falls or which the annotation newly names: usage may already exceed the existing max.
 func (j *judge) checkUsed() {
-	strict, named := set(j.old.StrictKeys), firstResources(j.new.Max)
+	strict, named := sets.New(j.old.StrictKeys...), firstResources(j.new.Max)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(j.new.StrictKeys))) {
 		used, inUse := j.new.Used[name]
 		max, limited := j.new.Max[name]
 		before, wasLimited := j.old.Max[name]
 		falls := wasLimited && (!limited || max.Cmp(before) < 0)
-		if !inUse || strict[name] && !falls {
+		if !inUse || strict.Has(name) && !falls {
 			continue
 		}
 		if !limited {

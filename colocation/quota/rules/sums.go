@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/quota"
 )
@@ -13,10 +15,10 @@ func (j *judge) checkSum(parent *quota.Quota) {
 		return
 	}
 	sum := quota.SumOfMin(append(j.children(parent.Name), j.new))
-	told := set(j.unnamed(parent))
+	told := sets.New(j.unnamed(parent)...)
 	for _, name := range quantity.Names(j.new.Min) {
 		grows := j.moved() || j.unexempted() || quantity.Exceeds(j.new.Min, j.old.Min, name)
-		if grows && quantity.Exceeds(sum, parent.Min, name) && !told[name] {
+		if grows && quantity.Exceeds(sum, parent.Min, name) && !told.Has(name) {
 			j.refuse(minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name), "makes %s with the min of its siblings, more than the %s of its parent %s; lower it, or raise the parent's first",
 				quantity.AmountOf(sum, name), quantity.AmountOf(parent.Min, name), parent.Name)
 		}
