@@ -53,10 +53,12 @@ func TestSum(t *testing.T) {
 func TestTableKeepsRows(t *testing.T) {
 	terminated, _ := find("SIGTERM")
 	earlier := tableHead + "| SIGTERM | before |\n| SIGKILL | kept |\n| no-such-fault | dropped |\n"
-	got := table([]result{{fault: terminated, requests: 7, refused: 2}}, earlier)
-	want := tableHead + "| SIGTERM | " + terminated.doc + " | 0 | 0, and 2 failed | 0.0 |\n| SIGKILL | kept |\n"
-	if got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
+	for cost, r := range map[string]result{"none": {}, "1, 3, 2.0 s": {failed: 1, skipped: 3, last: 2 * time.Second}, "0, 0, 1.0 s; 2 failed with Ignore": {refused: 2, last: time.Second}} {
+		r.fault = terminated
+		got, want := table([]result{r}, earlier), tableHead+"| SIGTERM | "+terminated.doc+" | "+cost+" |\n| SIGKILL | kept |\n"
+		if got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
 	}
 }
 

@@ -66,16 +66,18 @@ func (r result) String() string {
 }
 
 // tableHead is the head of the table.
-const tableHead = "| fault | what is done | failed with Fail | unchecked with Ignore | seconds until healthy |\n" +
-	"|---|---|---|---|---|\n"
+const tableHead = "| fault | what is done | failed with Fail, unchecked with Ignore, until healthy |\n|---|---|---|\n"
 
 // row returns the result as a row of a Markdown table.
 func (r result) row() string {
-	bypassed := fmt.Sprint(r.skipped)
-	if r.refused > 0 {
-		bypassed += fmt.Sprintf(", and %d failed", r.refused)
+	cost := "none"
+	if r.failed+r.skipped+r.refused > 0 {
+		cost = fmt.Sprintf("%d, %d, %.1f s", r.failed, r.skipped, r.last.Seconds())
 	}
-	return fmt.Sprintf("| %s | %s | %d | %s | %.1f |\n", r.fault.name, r.fault.doc, r.failed, bypassed, r.last.Seconds())
+	if r.refused > 0 {
+		cost += fmt.Sprintf("; %d failed with Ignore", r.refused)
+	}
+	return fmt.Sprintf("| %s | %s | %s |\n", r.fault.name, r.fault.doc, cost)
 }
 
 // table returns the rows of the results. A fault that was not caused keeps the row of an earlier table.
