@@ -135,7 +135,7 @@ func writeAim(b *strings.Builder, r *Report, way string) {
 		fmt.Fprintf(b, "- %s: the constant webhook was not measured.\n", wayTitles[way])
 		return
 	}
-	fmt.Fprintf(b, "- %s: median × the constant webhook that returns the same patch, by clients, aim %.2f. Met: %s. Missed: %s.\n",
+	fmt.Fprintf(b, "- %s: × constant, by clients, aim %.2f. Met: %s. Missed: %s.\n",
 		wayTitles[way], aim, listed(met), listed(missed))
 }
 
@@ -217,11 +217,11 @@ func nodeReasons(r *Report) string {
 	}
 	most := r.most()
 	a, s := r.nodes(amplified, most), r.nodes(seldom, most)
-	fmt.Fprintf(&b, "- %d nodes write %s times as many bytes into etcd if they are amplified, in %s times as many writes. The API server uses %s times as much CPU for them.\n",
+	fmt.Fprintf(&b, "- %d amplified nodes write %s times as many bytes into etcd, in %s times as many writes, and cost the API server %s times as much CPU.\n",
 		most, factor(a.Used.PutBytes, s.Used.PutBytes), factor(a.Used.Puts, s.Used.Puts), factor(a.Used.APIServer, s.Used.APIServer))
 	kept := report.Ratio(a.Used.Growth, a.Statuses)
-	fmt.Fprintf(&b, "- With its lease, a status takes %s KB of etcd's database until it is removed. In ten minutes that is %s MB for each 100 amplified nodes. With half of the database for "+
-		"this history, a database of %.0f GiB, which is the default, is enough for %s amplified nodes, and one of %.0f GiB for %s.\n",
+	fmt.Fprintf(&b, "- A status and its lease take %s KB of etcd's database, for ten minutes: %s MB for each 100 amplified nodes. Half of a database of %.0f GiB, the default, is "+
+		"enough for %s of them, half of %.0f GiB for %s.\n",
 		report.Number(kept/1024), report.Number(report.Rounded(kept*100*history/heartbeat.Seconds()/1e6, 2)), quotas[0], report.Number(stop(kept, quotas[0])), quotas[1], report.Number(stop(kept, quotas[1])))
 	cpu := report.Ratio(a.Used.APIServer-s.Used.APIServer, a.Statuses-s.Statuses)
 	fmt.Fprintf(&b, "- An amplified status costs the API server %s ms of CPU, and usher %s ms. For 1,000 amplified nodes the API server needs %s more cores.\n",
