@@ -217,7 +217,7 @@ func nodeReasons(r *Report) string {
 	}
 	most := r.most()
 	a, s := r.nodes(amplified, most), r.nodes(seldom, most)
-	fmt.Fprintf(&b, "- %d amplified nodes write %s times as many bytes into etcd, in %s times as many writes, and cost the API server %s times as much CPU.\n",
+	fmt.Fprintf(&b, "- %d amplified nodes write %s times as many bytes into etcd as others, in %s times as many writes, and cost the API server %s times as much CPU.\n",
 		most, factor(a.Used.PutBytes, s.Used.PutBytes), factor(a.Used.Puts, s.Used.Puts), factor(a.Used.APIServer, s.Used.APIServer))
 	kept := report.Ratio(a.Used.Growth, a.Statuses)
 	fmt.Fprintf(&b, "- A status and its lease take %s KB of etcd's database, for ten minutes: %s MB for each 100 amplified nodes. Half of a database of %.0f GiB, the default, is "+
