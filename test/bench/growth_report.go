@@ -212,6 +212,9 @@ func (p *Point) cost(line string) *Cost {
 	return nil
 }
 
+// noMatch is a review for which nothing matches. Only the charts show it, beside one with a match.
+const noMatch = "none matches"
+
 // markdown returns the tables between the markers.
 func (g *Growth) markdown() string {
 	var b strings.Builder
@@ -221,6 +224,9 @@ func (g *Growth) markdown() string {
 		points := g.of(subject)
 		first, last := points[0], points[len(points)-1]
 		for _, name := range g.lineNames(subject) {
+			if name == noMatch {
+				continue
+			}
 			a, z := first.cost(name), last.cost(name)
 			fmt.Fprintf(&b, "| %s | %s | %s – %s | %s – %s |\n", subject, name, report.Number(float64(first.Count)), report.Number(float64(last.Count)),
 				report.Number(a.CPU), report.Number(z.CPU))

@@ -75,7 +75,7 @@ func profileWorld(count int, broad bool) world {
 	pod := func(team string) reviews.Review {
 		return creation("/mutate-pod", "web", map[string]string{"app": "web", "team": team})
 	}
-	lines := []growthLine{{name: "one matches", review: pod("team-0"), allows: true}, {name: "none matches", review: pod("none"), allows: true}}
+	lines := []growthLine{{name: "one matches", review: pod("team-0"), allows: true}, {name: noMatch, review: pod("none"), allows: true}}
 	if broad {
 		lines = []growthLine{{name: "one of all that could", review: pod("team-0"), allows: true}}
 	}
@@ -86,7 +86,7 @@ func overrideWorld(count int, broad bool) world {
 	pod := func(team string) reviews.Review {
 		return creation("/validate-pods", "offensive", map[string]string{"app": "web", "team": team})
 	}
-	lines := []growthLine{{name: "one matches", review: pod("team-0"), allows: true}, {name: "none matches", review: pod("none")}}
+	lines := []growthLine{{name: "one matches", review: pod("team-0"), allows: true}, {name: noMatch, review: pod("none")}}
 	if broad {
 		lines = []growthLine{{name: "one of all that could", review: pod("team-0"), allows: true}}
 	}
