@@ -66,7 +66,7 @@ func (r *Report) pods(way string, clients int) (c podCell) {
 }
 
 // Numbers of clients and of nodes that only the charts show: they say the same as the rows of the tables.
-var clientsInCharts, nodesInCharts = []int{8, 128}, []int{100, 500}
+var clientsInCharts, nodesInCharts = []int{8, 128}, []int{0, 100, 500}
 
 // podTable returns a row for each number of clients and each way but those of the constant webhook, which are in a column.
 func podTable(r *Report) string {
