@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ func (p Program) doctorCommand() *cobra.Command {
 		if err := o.parse(p, c.Flags()); err != nil {
 			return err
 		}
-		if err := o.check(); err != nil {
-			return err
-		}
-		if err := o.checkCanary(c.Flags()); err != nil {
+		if err := cmp.Or(o.check(), o.checkCanary(c.Flags())); err != nil {
 			return err
 		}
 		return p.doctor(c.Context(), o)

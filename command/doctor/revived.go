@@ -27,7 +27,7 @@ func (f *snapshot) readRevived(ctx context.Context, failed func(error, string)) 
 	err := f.source.Each(ctx, reader.NewKind("", "v1", "Pod", "pods"), "", func(raw json.RawMessage) {
 		var pod corev1.Pod
 		if len(f.revived) < maxRevived && json.Unmarshal(raw, &pod) == nil && revived(&pod, now.Add(-time.Minute)) {
-			f.revived = append(f.revived, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+			f.revived = append(f.revived, revivedProblem(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}))
 		}
 	})
 	if err != nil {
@@ -35,14 +35,11 @@ func (f *snapshot) readRevived(ctx context.Context, failed func(error, string)) 
 	}
 }
 
-// revivedProblems returns a finding for each revived pod.
-func (f *snapshot) revivedProblems() (found []review.Finding) {
-	for _, pod := range f.revived {
-		one := problem("pod-runs-again", subject{pod: pod}, "pod %s has ended, and its phase says that it runs: somebody else than its kubelet "+
-			"has written its status, and it takes room in its quota again", pod)
-		one.Object = "pod " + pod.String()
-		found = append(found, one)
-	}
+// revivedProblem returns the finding for a revived pod.
+func revivedProblem(pod types.NamespacedName) review.Finding {
+	found := problem("pod-runs-again", subject{pod: pod}, "pod %s has ended, and its phase says that it runs: somebody else than its kubelet "+
+		"has written its status, and it takes room in its quota again", pod)
+	found.Object = "pod " + pod.String()
 	return found
 }
 

@@ -12,58 +12,59 @@ import (
 )
 
 // ruleProblems returns the rules of a webhook that can never match, as far as the resources are known. What others have
-// misspelt is an error if the webhook is not called at all for it, else a warning. An operation that does not occur on a
-// resource among others is often there for the sake of a short rule.
+// misspelt is an error if the webhook is not called at all for it, else a warning.
 func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
-	var misses []resources.Miss
-	named := 0
+	misses, named := w.misses(all)
+	severity := review.Warning
+	if len(misses) == named {
+		severity = review.Error
+	}
+	for _, c := range checks {
+		of := slices.DeleteFunc(slices.Clone(misses), func(m resources.Miss) bool { return m.ID != c.ID })
+		if len(of) > 0 {
+			found = append(found, w.ruleProblem(c.ID, of, severity))
+		}
+	}
+	return found
+}
+
+// misses returns what of the rules can never match, and how many resources they name.
+func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) {
 	for i, rule := range w.Rules {
 		for j, name := range rule.Resources {
 			named++
 			m := all.Misses(rule, name)
-			if m != nil && m.ID == "rule-wrong-scope" && w.ushers() && !w.differs() {
-				continue // a rule of the policy for both scopes has a webhook for each
-			}
-			if m != nil && m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup) {
-				continue // only webhooks in files are called for configurations
-			}
-			if m != nil {
+			switch {
+			case m == nil:
+			case m.ID == "rule-wrong-scope" && w.ushers() && !w.differs(): // a rule of the policy for both scopes has a webhook for each
+			case m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup): // webhooks in files are called for configurations
+			default:
 				m.Why = fmt.Sprintf("rules[%d]: %s", i, m.Why)
 				m.Field = strings.Replace(fmt.Sprintf("rules.%d.%s", i, m.Field), "resources", fmt.Sprintf("resources.%d", j), 1)
 				misses = append(misses, *m)
 			}
 		}
 	}
-	severity := review.Warning
-	if len(misses) == named {
-		severity = review.Error
+	return misses, named
+}
+
+// ruleProblem returns the finding for what can never match for one reason. An operation that does not occur on a resource among others is
+// often there for the sake of a short rule.
+func (w entry) ruleProblem(id string, misses []resources.Miss, severity review.Severity) review.Finding {
+	about, why := w.about(), []string(nil)
+	for _, m := range misses {
+		why, about.changes = append(why, m.Why), withChange(about.changes, change{m.Field, m.Value})
 	}
-	for _, c := range checks {
-		var why []string
-		about, known := w.about(), true
-		for _, m := range misses {
-			if m.ID != c.ID {
-				continue
-			}
-			why, known = append(why, m.Why), known && m.Value != nil
-			about.changes = withChange(about.changes, change{m.Field, m.Value})
-		}
-		if !known {
-			about.changes = nil
-		}
-		switch {
-		case len(why) == 0:
-		case c.ID == "rule-not-installed":
-			found = append(found, problem(c.ID, about, "%s. The webhook is called once it is installed.", strings.Join(why, "; ")))
-		default:
-			f := milder(problem(c.ID, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
-			if c.ID == "rule-never-sent" && severity == review.Warning && !w.ushers() {
-				f.Severity = review.Info
-			}
-			found = append(found, f)
-		}
+	if slices.ContainsFunc(misses, func(m resources.Miss) bool { return m.Value == nil }) {
+		about.changes = nil
 	}
-	return found
+	switch {
+	case id == "rule-not-installed":
+		return problem(id, about, "%s. The webhook is called once it is installed.", strings.Join(why, "; "))
+	case id == "rule-never-sent" && severity == review.Warning && !w.ushers():
+		severity = review.Info
+	}
+	return milder(problem(id, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
 }
 
 // withChange returns changes with one more. Lists for the same field become one.

@@ -41,6 +41,11 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	if slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
 		return w.nearProblems(append(near, notLeftOut(w.NamespaceSelector, namespaces)...))
 	}
+	return []review.Finding{w.noNamespace(near, namespaces, compiled)}
+}
+
+// noNamespace returns the finding for a namespaceSelector that matches none of the namespaces, of which some have a misspelt label.
+func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) review.Finding {
 	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
 	then, severity := "Label those that it is for.", review.Warning
 	labelled, but := leftOut(w.NamespaceSelector, namespaces)
@@ -59,7 +64,7 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	}
 	found := problem("selector-no-namespace", about, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
 		"webhook is never called for what is in them. %s", compiled, len(namespaces), then)
-	return []review.Finding{milder(found, severity)}
+	return milder(found, severity)
 }
 
 // nearProblems returns the findings for namespaces whose label is misspelt, beside others that are right.
@@ -180,16 +185,12 @@ func objectSelectorProblems(w entry) []review.Finding {
 		return []review.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
 	}
 	if key, possible := selector.Of(w.ObjectSelector).Possible(); !possible {
-		about := w.about()
+		about, severity := w.about(), review.Warning
 		if w.ushers() {
-			about = w.lacks("objectSelector", w.neededObjects())
+			about, severity = w.lacks("objectSelector", w.neededObjects()), review.Error
 		}
-		never := problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
-			"The webhook is never called.", compiled, key)
-		if w.ushers() {
-			return []review.Finding{never}
-		}
-		return []review.Finding{milder(never, review.Warning)}
+		return []review.Finding{milder(problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
+			"The webhook is never called.", compiled, key), severity)}
 	}
 	var without []string
 	for _, rule := range w.Rules {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
@@ -40,7 +39,7 @@ type snapshot struct {
 	policies   []admissionPolicies // by kind
 	minor      int                 // the version of Kubernetes; 0: unknown
 	matcher    webhookmatch.Matcher
-	revived    []types.NamespacedName
+	revived    []review.Finding // pods that have ended and run again
 }
 
 // read reads the cluster. roots are the CAs of its API server.

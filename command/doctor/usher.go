@@ -167,7 +167,7 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 	} else {
 		found = append(found, u.missing(f.webhooks, needed)...)
 	}
-	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revivedProblems())
+	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revived)
 }
 
 // missing returns the finding for webhooks of usher that are not registered.
