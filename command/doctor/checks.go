@@ -18,9 +18,9 @@ type Check struct {
 // checks are in the order of their weight, those that cause others first: findings of the same severity are in this order.
 var checks = []Check{
 	{"service-missing", review.Error, "the Service that a webhook calls does not exist", removeOrphan},
-	{"service-headless", review.Error, "the Service that a webhook calls has no ClusterIP", showService},
+	{"service-headless", review.Error, "the Service that a webhook calls has no ClusterIP", showCalled},
 	{"service-port-missing", review.Error, "the Service that a webhook calls does not have the port", setPort},
-	{"service-external-name", review.Warning, "the Service that a webhook calls is an ExternalName", showService},
+	{"service-external-name", review.Warning, "the Service that a webhook calls is an ExternalName", showCalled},
 	{"no-endpoints", review.Error, "no pod is behind the Service that a webhook calls", listPods},
 	{"no-ready-endpoints", review.Error, "no pod behind the Service that a webhook calls is ready", listPods},
 	{"url-invalid", review.Error, "the URL of a webhook is not one that an API server can call", show},

@@ -13,6 +13,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
@@ -404,8 +405,8 @@ func TestFixesAreWords(t *testing.T) {
 	const name = "x; touch 'y'"
 	w := hook(func(w *entry) { w.configuration.Name = name })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "$(id)", Name: name}}
-	about := subject{entry: w, Subject: reach.Subject{Service: service}}
-	for _, fix := range []string{w.remove(), w.show(), w.patch(change{"timeoutSeconds", 3}), w.drop(), listPods(about).text, showService(about).text} {
+	about := subject{entry: w, Subject: reach.Subject{Target: reach.Target{Service: types.NamespacedName{Namespace: "$(id)", Name: name}}, Service: service}}
+	for _, fix := range []string{w.remove(), w.show(), w.patch(change{"timeoutSeconds", 3}), w.drop(), listPods(about).text, showCalled(about).text} {
 		if !strings.Contains(fix, `'x; touch '\''y'\'''`) {
 			t.Errorf("the name is not one word: %s", fix)
 		}
@@ -418,6 +419,7 @@ func TestFixesAreWords(t *testing.T) {
 // TestServiceFixes: what is wrong with a Service is corrected in the registration, or shown.
 func TestServiceFixes(t *testing.T) {
 	about := hook(nil).about()
+	about.Target = reach.TargetOf(about.ClientConfig)
 	about.Service = corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}}
 	about.Service.Spec.Selector = map[string]string{"app": "a", "b": "c"}
 	if fix := listPods(about); !fix.looks || fix.text != "kubectl -n ns get pods -l app=a,b=c" {

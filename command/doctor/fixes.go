@@ -166,15 +166,9 @@ func removeOrphan(s subject) command {
 	return s.restore()
 }
 
-func showService(s subject) command { return look(getService(s.Service.Namespace, s.Service.Name), "") }
-
-func getService(namespace, name string) string {
-	return "kubectl -n " + review.Word(namespace) + " get service " + review.Word(name) + " -o yaml"
-}
-
 func setPort(s subject) command {
 	if s.Port == 0 {
-		return showService(s)
+		return showCalled(s)
 	}
 	return fix(s.patch(change{"clientConfig.service.port", s.Port}))
 }
@@ -184,7 +178,7 @@ func showCalled(s subject) command {
 	if s.Target.URL != "" {
 		return show(s)
 	}
-	return look(getService(s.Target.Service.Namespace, s.Target.Service.Name), "")
+	return look("kubectl -n "+review.Word(s.Target.Service.Namespace)+" get service "+review.Word(s.Target.Service.Name)+" -o yaml", "")
 }
 
 // listPods lists the pods that should be behind the Service.

@@ -70,7 +70,7 @@ func missingService(w Webhook, t Target) *Problem {
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
 func serviceProblem(w Webhook, t Target, service corev1.Service) *Problem {
-	about := Subject{Service: service}
+	about := Subject{Target: t, Service: service}
 	switch port := portOf(service, t.port); {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return problem("service-external-name", about, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
