@@ -80,17 +80,16 @@ func (e *Examiner) Settle(u Usher) Usher { return u.settled(e.hooks) }
 
 // verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.
 func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdict {
-	called := false
-	if slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Filter == webhookmatch.Unknown }) {
+	unknown := func(w review.Webhook) bool { return w.Filter == webhookmatch.Unknown }
+	called := func(w review.Webhook) bool { return w.Called }
+	missed := func(w review.Webhook) bool {
+		forOthers := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope
+		return !w.Called && (!forOthers || needed(w.Name))
+	}
+	switch {
+	case slices.ContainsFunc(all, unknown):
 		return review.Errored
-	}
-	for _, w := range all {
-		if other := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope; !w.Called && (!other || needed(w.Name)) {
-			return review.Failed
-		}
-		called = called || w.Called
-	}
-	if !called {
+	case slices.ContainsFunc(all, missed), !slices.ContainsFunc(all, called):
 		return review.Failed
 	}
 	return review.Passed

@@ -144,8 +144,11 @@ func (r Request) whyMissed(rule registration.RuleWithOperations, by admit.Mismat
 	case admit.OtherGroup:
 		return fmt.Sprintf("apiGroups is %s, and %s is of the group %q", listed(rule.APIGroups), as.Resource, as.Group)
 	case admit.OtherSubresource:
-		return fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName()) +
-			subresourceRemedy(as.Resource, r.subresource())
+		why := fmt.Sprintf("resources is %s, which does not contain %s", listed(rule.Resources), r.fullName())
+		if r.subresource() != "" {
+			why += fmt.Sprintf("; a resource does not include its subresources, %s/* does", as.Resource)
+		}
+		return why
 	case admit.OtherVersion:
 		return fmt.Sprintf("apiVersions is %s, which does not contain %s", listed(rule.APIVersions), as.Version)
 	case admit.OtherOperation:
@@ -157,14 +160,6 @@ func (r Request) whyMissed(rule registration.RuleWithOperations, by admit.Mismat
 		return fmt.Sprintf("scope is Cluster, and %s are in namespaces; use Namespaced or *", r.fullName())
 	}
 	return ""
-}
-
-// subresourceRemedy says what a rule needs to be for a subresource.
-func subresourceRemedy(resource, subresource string) string {
-	if subresource == "" {
-		return ""
-	}
-	return fmt.Sprintf("; a resource does not include its subresources, %s/* does", resource)
 }
 
 // listed shows a list of a rule. The core group is "".

@@ -136,6 +136,7 @@ func handshakeProblem(w Webhook, t Target, h handshake) *Problem {
 	about := Subject{Target: t}
 	record, notTLS := errors.AsType[tls.RecordHeaderError](h.err)
 	unknown, isDNS := errors.AsType[*net.DNSError](h.err)
+	timed, isNet := errors.AsType[net.Error](h.err) // as an exceeded deadline is, too
 	switch {
 	case h.err == nil, errors.Is(h.err, errUnreachable), isDNS && internal(unknown.Name):
 		return nil
@@ -148,16 +149,11 @@ func handshakeProblem(w Webhook, t Target, h handshake) *Problem {
 	case notTLS && strings.HasPrefix(string(record.RecordHeader[:]), "HTTP"):
 		return problem("plain-http", about, "%s (%s) answers with plain HTTP, and the API server calls webhooks by HTTPS only. Serve "+
 			"TLS; usher: without --plain. %s", t, h.address, w.Consequence)
-	case errors.Is(h.err, context.DeadlineExceeded), isTimeout(h.err):
+	case isNet && timed.Timeout():
 		return problem("handshake-timeout", about, "%s (%s) accepts connections, and has not answered a TLS handshake within %s. %s",
 			t, h.address, reader.Timeout, w.Consequence)
 	}
 	return problem("handshake-failed", about, "%s (%s) has ended the TLS handshake: %v. %s", t, h.address, h.err, w.Consequence)
-}
-
-func isTimeout(err error) bool {
-	timed, is := errors.AsType[net.Error](err)
-	return is && timed.Timeout()
 }
 
 // internal reports whether a host may be known to the machines of the control plane alone.
