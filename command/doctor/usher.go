@@ -160,12 +160,13 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return found
 	}
-	if u.Unknown != nil && u.Assumed != "" {
-		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), review.Unknown))
-	} else if u.Unknown != nil {
-		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
-	} else {
+	switch {
+	case u.Unknown == nil:
 		found = append(found, u.missing(f.webhooks, needed)...)
+	case u.Assumed != "":
+		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), review.Unknown))
+	default:
+		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
 	}
 	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revived)
 }

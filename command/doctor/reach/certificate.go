@@ -45,14 +45,11 @@ func certificateProblems(about Subject, roots bundle, s serving, now time.Time) 
 			"authentication.",
 			t, s.from))
 	}
-	if roots.empty {
+	switch {
+	case roots.empty:
 		return append(all, publicProblems(about, s, now)...)
-	}
-	if len(roots.certificates) == 0 {
+	case len(roots.certificates) == 0, !inTime && signer(roots, s) != nil: // it is the leaf that is not valid
 		return all
-	}
-	if !inTime && signer(roots, s) != nil {
-		return all // it is the leaf that is not valid
 	}
 	return append(all, trustProblems(about, roots, s, now)...)
 }
