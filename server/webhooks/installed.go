@@ -16,32 +16,27 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	labelselector "usher.dev/usher/internal/selector"
 )
 
 // AsInstalled returns a registrar that restores a registration: in each entry what Lacks finds becomes as the routes need it,
-// and so do the path, the caBundle and what no flag chooses. An entry that calls another server than most do calls theirs. What was chosen stays, such as failurePolicy Ignore, timeouts,
-// excluded namespaces, a URL, or who fills in the caBundle; an entry that is missing is registered
-// where the rest is, with the failurePolicy of its route. of
-// returns the routes, given the names of the registered entries.
+// and so do the path, the caBundle and what no flag chooses. An entry that calls another server than most do calls theirs.
+// What was chosen stays, such as failurePolicy Ignore, timeouts, excluded namespaces, a URL, or who fills in the caBundle; an
+// entry that is missing is registered where the rest is, with the failurePolicy of its route. of returns the routes, given the
+// names of the registered entries.
 func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []admit.Route) (Registrar, error) {
 	registered, err := r.registered(ctx)
 	if err != nil {
 		return r, err
 	}
-	all := configuration{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
-	var names []string
+	var all configuration
 	for _, c := range r.known(registered) {
-		maps.Copy(all.Annotations, c.Annotations)
-		for _, w := range c.Webhooks {
-			if isUshers(w) {
-				all.Webhooks, names = append(all.Webhooks, w), append(names, w.Name)
-			}
-		}
+		all.Annotations, all.Webhooks = labels.Merge(all.Annotations, c.Annotations), append(all.Webhooks, c.ours()...)
 	}
-	if len(names) == 0 {
+	if len(all.Webhooks) == 0 {
 		return r, errors.New("--as-installed: usher is not registered, and nothing shows how it was; pass the flags for that instead")
 	}
 	if other := all.elsewhere(r.At); r.saved == nil && other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
@@ -114,11 +109,7 @@ func (a Address) isCalledBy(w Hook) bool {
 func (a Address) asIn(all configuration) Address {
 	for key, value := range all.Annotations {
 		if strings.HasPrefix(key, "cert-manager.io/inject-") || key == injectOpenShift {
-			a.Annotations = maps.Clone(a.Annotations)
-			if a.Annotations == nil {
-				a.Annotations = map[string]string{}
-			}
-			a.Annotations[key] = value
+			a.Annotations = labels.Merge(a.Annotations, labels.Set{key: value})
 		}
 	}
 	for _, w := range all.Webhooks {

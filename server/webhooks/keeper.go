@@ -135,9 +135,7 @@ func (k *Keeper) refresh(ctx context.Context, m MarkerState, read Registered) er
 func (all Registered) save() (string, error) {
 	var saved []configuration
 	for _, c := range all {
-		slim := configuration{TypeMeta: c.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: c.Name, Annotations: c.Annotations}}
-		slim.Webhooks = slices.DeleteFunc(slices.Clone(c.Webhooks), func(w Hook) bool { return !isUshers(w) })
-		saved = append(saved, slim)
+		saved = append(saved, configuration{c.TypeMeta, metav1.ObjectMeta{Name: c.Name, Annotations: c.Annotations}, c.ours()})
 	}
 	text, err := json.Marshal(saved)
 	return string(text), err

@@ -40,20 +40,25 @@ func (c configuration) entry(name string) *Hook {
 
 // stale returns the names of usher's entries in c that are not in needed.
 func (c configuration) stale(needed configuration) (names []string) {
-	for _, w := range c.Webhooks {
-		if isUshers(w) && needed.entry(w.Name) == nil {
+	for _, w := range c.ours() {
+		if needed.entry(w.Name) == nil {
 			names = append(names, w.Name)
 		}
 	}
 	return names
 }
 
+// ours returns usher's entries.
+func (c configuration) ours() []Hook {
+	return slices.DeleteFunc(slices.Clone(c.Webhooks), func(w Hook) bool { return !isUshers(w) })
+}
+
 func isUshers(w Hook) bool { return strings.HasSuffix(w.Name, entrySuffix) }
 
 // elsewhere returns the Service, as namespace/name, that usher's entries call if it is not the one at an address; else "".
 func (c configuration) elsewhere(at Address) string {
-	for _, w := range c.Webhooks {
-		if isUshers(w) && !at.isCalledBy(w) {
+	for _, w := range c.ours() {
+		if !at.isCalledBy(w) {
 			return w.ClientConfig.Service.Namespace + "/" + w.ClientConfig.Service.Name
 		}
 	}
@@ -72,8 +77,8 @@ func (c configuration) others() (names []string) {
 
 // bundle returns the caBundle of any entry of usher's, or nil.
 func (c configuration) bundle() []byte {
-	for _, w := range c.Webhooks {
-		if isUshers(w) && len(w.ClientConfig.CABundle) > 0 {
+	for _, w := range c.ours() {
+		if len(w.ClientConfig.CABundle) > 0 {
 			return w.ClientConfig.CABundle
 		}
 	}

@@ -139,8 +139,8 @@ func (r Registrar) bundleOfURL(ctx context.Context) (bundle []byte, err error) {
 	}
 	registered, err := r.registered(ctx)
 	for _, c := range registered {
-		for _, w := range c.Webhooks {
-			if isUshers(w) && w.ClientConfig.URL != nil {
+		for _, w := range c.ours() {
+			if w.ClientConfig.URL != nil {
 				bundle = append(bundle, w.ClientConfig.CABundle...)
 			}
 		}
