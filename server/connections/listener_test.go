@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"usher.dev/usher/test/clustertest"
 )
 
 // served is a server with a bounded listener. /slow answers when the channel gives something.
@@ -42,7 +44,7 @@ func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 	t.Cleanup(func() {
 		_ = s.Server.Close()
 		<-ended
-		eventually(t, "the account is even", func() bool { return s.account() == "0 open, 0 idle, 0 ending" })
+		clustertest.Eventually(t, "the account is even", func() bool { return s.account() == "0 open, 0 idle, 0 ending" })
 	})
 	return s
 }
@@ -94,16 +96,6 @@ func (l *Listener) account() string {
 	return fmt.Sprintf("%d open, %d idle, %d ending", l.open, l.fresh.Len()+l.kept.Len(), l.ending)
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatal("never came true: " + what)
-}
-
 // client is a connection to a served listener.
 type client struct {
 	net.Conn
@@ -119,7 +111,7 @@ func (s *served) dial(t *testing.T, open int) *client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	eventually(t, "the connection is open", func() bool { return s.Open() == open })
+	clustertest.Eventually(t, "the connection is open", func() bool { return s.Open() == open })
 	return &client{c, bufio.NewReader(c)}
 }
 
@@ -150,16 +142,16 @@ func TestOldestGivesWay(t *testing.T) {
 	if !kept.answered() {
 		t.Fatal("no answer")
 	}
-	eventually(t, "it is idle again", func() bool { return s.account() == "3 open, 3 idle, 0 ending" })
+	clustertest.Eventually(t, "it is idle again", func() bool { return s.account() == "3 open, 3 idle, 0 ending" })
 	before := s.heardLast()
 	half.send(fast[:5])
-	eventually(t, "half a head arrived", func() bool { return s.heardLast().After(before) })
+	clustertest.Eventually(t, "half a head arrived", func() bool { return s.heardLast().After(before) })
 	for i, oldest := range []*client{nothing, half, kept} {
 		fresh := s.dial(t, 3)
 		if !oldest.ended() {
 			t.Errorf("%d: it was not the one that was silent for longest", i)
 		}
-		eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+1 && s.account() == "3 open, 3 idle, 0 ending" })
+		clustertest.Eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+1 && s.account() == "3 open, 3 idle, 0 ending" })
 		fresh.send(fast)
 		if !fresh.answered() {
 			t.Errorf("%d: the new one was not answered", i)
@@ -183,7 +175,7 @@ func TestAllBusy(t *testing.T) {
 		s := serve(t, 1)
 		busy := s.dial(t, 1)
 		busy.send(slow)
-		eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+		clustertest.Eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
 		waiting := s.dial(t, 1)
 		waiting.send(fast)
 		if leave {
@@ -215,7 +207,7 @@ func TestAnswersMakeRoom(t *testing.T) {
 		if c.send(fast); !c.answered() || !c.ended() {
 			t.Fatalf("%d: its answer did not end the connection", i)
 		}
-		eventually(t, "it is closed", func() bool { return s.Open() == 2 })
+		clustertest.Eventually(t, "it is closed", func() bool { return s.Open() == 2 })
 	}
 	for range 2 {
 		s.dial(t, s.Open()+1)
@@ -225,7 +217,7 @@ func TestAnswersMakeRoom(t *testing.T) {
 	if !last.answered() || s.Evicted() != 2 {
 		t.Errorf("%d gave way, want those that have sent nothing", s.Evicted())
 	}
-	eventually(t, "its answer ended the connection", func() bool { return s.Open() == 2 })
+	clustertest.Eventually(t, "its answer ended the connection", func() bool { return s.Open() == 2 })
 	for i, c := range []*client{first, second} {
 		if c.send(fast); !c.answered() {
 			t.Errorf("%d: a kept one was closed", i)
@@ -243,7 +235,7 @@ func TestKeptGivesWayLate(t *testing.T) {
 		t.Fatal("no answer")
 	}
 	busy.send(slow)
-	eventually(t, "one is idle, for long enough", func() bool { return s.silentFor() > s.patience && s.account() == "2 open, 1 idle, 0 ending" })
+	clustertest.Eventually(t, "one is idle, for long enough", func() bool { return s.silentFor() > s.patience && s.account() == "2 open, 1 idle, 0 ending" })
 	began := time.Now()
 	fresh := s.dial(t, 2)
 	time.Sleep(settled)
@@ -263,7 +255,7 @@ func TestCutBusy(t *testing.T) {
 	first, second := s.dial(t, 1), s.dial(t, 2)
 	for i, busy := range []*client{first, second} {
 		busy.send(slow)
-		eventually(t, "a request is under way", func() bool { return s.account() == fmt.Sprintf("2 open, %d idle, 0 ending", 1-i) })
+		clustertest.Eventually(t, "a request is under way", func() bool { return s.account() == fmt.Sprintf("2 open, %d idle, 0 ending", 1-i) })
 	}
 	silent := s.dial(t, 3)
 	time.Sleep(2 * settled)
@@ -272,14 +264,14 @@ func TestCutBusy(t *testing.T) {
 		t.Error("the idle connection did not give way")
 	}
 	fresh.send(slow)
-	eventually(t, "all are busy", func() bool { return s.account() == "3 open, 0 idle, 0 ending" })
+	clustertest.Eventually(t, "all are busy", func() bool { return s.account() == "3 open, 0 idle, 0 ending" })
 	for i, oldest := range []*client{first, second} {
 		next := s.dial(t, 3)
 		if !oldest.ended() {
 			t.Errorf("%d: it was not the oldest one", i)
 		}
 		next.send(slow)
-		eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+2 && s.account() == "3 open, 0 idle, 0 ending" })
+		clustertest.Eventually(t, "it is closed and counted", func() bool { return s.Evicted() == i+2 && s.account() == "3 open, 0 idle, 0 ending" })
 	}
 }
 
@@ -297,7 +289,7 @@ func (l *Listener) silentFor() time.Duration {
 func TestClosedWhileFull(t *testing.T) {
 	s := serve(t, 1)
 	s.dial(t, 1).send(slow)
-	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	clustertest.Eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
 	waiting := s.dial(t, 1)
 	_ = s.Listener.Close()
 	if !waiting.ended() {
@@ -325,7 +317,7 @@ func TestDrain(t *testing.T) {
 	}
 	s.closing.Store(true)
 	drained := s.drain(t.Context())
-	eventually(t, "the listener is closed", s.isStopped)
+	clustertest.Eventually(t, "the listener is closed", s.isStopped)
 	if c, err := net.Dial("tcp", s.Listener.Addr().String()); err == nil {
 		_ = c.Close()
 		t.Error("connected to a closed listener")
@@ -371,10 +363,10 @@ func TestDrainEndsUnused(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	s := serve(t, 9)
 	s.dial(t, 1).send(slow)
-	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	clustertest.Eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
 	ctx, cancel := context.WithCancel(t.Context())
 	drained := s.drain(ctx)
-	eventually(t, "the listener is closed", s.isStopped)
+	clustertest.Eventually(t, "the listener is closed", s.isStopped)
 	cancel()
 	if err := <-drained; err == nil {
 		t.Error("it says that all is done")
@@ -387,7 +379,7 @@ func TestQueueIsAccepted(t *testing.T) {
 	s := serve(t, 1)
 	busy := s.dial(t, 1)
 	busy.send(slow)
-	eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
+	clustertest.Eventually(t, "a request is under way", func() bool { return s.account() == "1 open, 0 idle, 0 ending" })
 	var queue []*client
 	for range 20 {
 		queue = append(queue, s.dial(t, 1))
@@ -420,7 +412,7 @@ func TestUnreadIsNotIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := func() *conn { return l.fresh.Front().Value.(*conn) }
-	eventually(t, "the oldest has sent something", func() bool { return first().unread() })
+	clustertest.Eventually(t, "the oldest has sent something", func() bool { return first().unread() })
 	l.mu.Lock()
 	l.makeRoom()
 	l.mu.Unlock()

@@ -12,6 +12,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"usher.dev/usher/test/clustertest"
 )
 
 // TestUnusedDeadlines: what an http.Server says, in its order, and what arrives.
@@ -190,7 +192,7 @@ func TestUnusedGiveWay(t *testing.T) {
 		t.Fatal("no answer")
 	}
 	unused := []*client{dial(), dial(), dial()}
-	eventually(t, "all are open", func() bool { return l.Open() == 4 })
+	clustertest.Eventually(t, "all are open", func() bool { return l.Open() == 4 })
 	time.Sleep(2 * headTime)
 	if l.Open() != 4 {
 		t.Fatalf("%d are open", l.Open())
