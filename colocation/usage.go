@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
@@ -219,23 +220,14 @@ func (v visible) usageOf(name string) suite.QuotaUsage {
 
 // resources returns the resources that are used in the first quota of a path, or limited on it, sorted.
 func (v visible) resources(path []*quota.Quota) []corev1.ResourceName {
-	status, names := v.stored[path[0].Identity()].Status, map[corev1.ResourceName]bool{}
-	for _, list := range []api.ResourceList{status.Used, status.Reserved} {
-		for name := range list {
-			names[name] = true
-		}
-	}
-	for name := range status.Binds {
-		names[name] = true
-	}
+	status := v.stored[path[0].Identity()].Status
+	lists := []corev1.ResourceList{corev1.ResourceList(status.Used), corev1.ResourceList(status.Reserved)}
 	for _, q := range path {
-		for _, list := range []corev1.ResourceList{q.Max, q.Admission} {
-			for name := range list {
-				names[name] = true
-			}
-		}
+		lists = append(lists, q.Max, q.Admission)
 	}
-	return slices.Sorted(maps.Keys(names))
+	names := slices.AppendSeq(quantity.Names(lists...), maps.Keys(status.Binds))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func text(a *quota.Amount) *string {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/server/suite"
@@ -17,7 +18,7 @@ import (
 type planned struct {
 	suite.QuotaTake
 	path []*quota.Quota
-	sum  map[corev1.ResourceName]quota.Amount
+	sum  corev1.ResourceList
 }
 
 // takes returns what planned pods would take, by quota.
@@ -31,15 +32,15 @@ func (v visible) takes(ask suite.UsageQuestion) (all []suite.QuotaTake) {
 			continue
 		}
 		plans[same].Of, plans[same].Pods = append(plans[same].Of, one.Of...), plans[same].Pods+one.Pods
-		plans[same].add(one.sum)
+		quantity.AddTo(plans[same].sum, one.sum)
 	}
-	taken := map[string]*planned{} // in each quota, by all plans
+	taken := map[string]corev1.ResourceList{} // in each quota, by all plans
 	for _, p := range plans {
 		for _, name := range v.levels(p.path) {
 			if taken[name] == nil {
-				taken[name] = &planned{sum: map[corev1.ResourceName]quota.Amount{}}
+				taken[name] = corev1.ResourceList{}
 			}
-			taken[name].add(p.sum)
+			quantity.AddTo(taken[name], p.sum)
 		}
 	}
 	for _, p := range plans {
@@ -60,17 +61,9 @@ func (v visible) levels(path []*quota.Quota) (names []string) {
 	return names
 }
 
-func (p *planned) add(more map[corev1.ResourceName]quota.Amount) {
-	for name, amount := range more {
-		total := p.sum[name].DeepCopy()
-		total.Add(amount)
-		p.sum[name] = total
-	}
-}
-
 // plan places pods in their quota. Fits is set where that alone decides.
 func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned {
-	p := &planned{QuotaTake: suite.QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: map[corev1.ResourceName]quota.Amount{}}
+	p := &planned{QuotaTake: suite.QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: corev1.ResourceList{}}
 	if pods.Unknown != "" {
 		p.Fits, p.Why = suite.FitsUnknown, pods.Unknown
 		return p
@@ -117,7 +110,7 @@ func times(amount quota.Amount, n int64) quota.Amount {
 }
 
 // judge says whether pods fit into their quota and those above it.
-func (v visible) judge(p *planned, taken map[string]*planned) {
+func (v visible) judge(p *planned, taken map[string]corev1.ResourceList) {
 	if p.Fits == "" {
 		p.Fits = suite.FitsYes
 	}
@@ -140,10 +133,10 @@ func (v visible) judge(p *planned, taken map[string]*planned) {
 }
 
 // fits says whether what is taken of a resource fits on a path, and whose limit decides that.
-func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[string]*planned) (fits, by string) {
+func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[string]corev1.ResourceList) (fits, by string) {
 	for _, q := range path {
 		l := v.level(q, name)
-		if left := l.left(); left != nil && left.Cmp(taken[q.Name].sum[name]) < 0 {
+		if left := l.left(); left != nil && left.Cmp(taken[q.Name][name]) < 0 {
 			return suite.FitsNo, l.by()
 		}
 	}
@@ -151,7 +144,7 @@ func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[s
 	switch {
 	case b.most:
 		return suite.FitsUnknown, b.by
-	case above != "" && b.left != nil && b.left.Cmp(taken[above].sum[name]) < 0: // there may be just as much left above
+	case above != "" && b.left != nil && b.left.Cmp(taken[above][name]) < 0: // there may be just as much left above
 		return suite.FitsUnknown, above + notReadable
 	case !b.limits:
 		return suite.FitsYes, ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,16 +40,7 @@ func (s QuotaStatus) Says(want api.ElasticQuotaStatus) bool {
 		return len(a) == len(b) && quantity.EqualAmounts(corev1.ResourceList(a), corev1.ResourceList(b))
 	}
 	has := s.Status
-	return same(has.Used, want.Used) && same(has.Reserved, want.Reserved) && same(has.Limit, want.Limit) && sameNames(has.Binds, want.Binds)
-}
-
-func sameNames(a, b map[corev1.ResourceName]string) bool {
-	for name, quota := range b {
-		if a[name] != quota {
-			return false
-		}
-	}
-	return len(a) == len(b)
+	return same(has.Used, want.Used) && same(has.Reserved, want.Reserved) && same(has.Limit, want.Limit) && maps.Equal(has.Binds, want.Binds)
 }
 
 // ReadQuotaStatus reads the current status of a quota from the API server, past any watch, and who writes it.

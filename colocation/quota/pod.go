@@ -115,11 +115,7 @@ func (c Counting) withDevices(p *Pod, list corev1.ResourceList) corev1.ResourceL
 	if more == nil {
 		more = corev1.ResourceList{}
 	}
-	for name, amount := range devices {
-		sum := more[name]
-		sum.Add(amount)
-		more[name] = sum
-	}
+	quantity.AddTo(more, devices)
 	return more
 }
 

@@ -28,7 +28,7 @@ type RatioSources struct {
 
 type ratioPool struct {
 	AmplificationPool
-	by             string // for display
+	by             string          // for display
 	selector       labels.Selector // nil selects all nodes
 	ratios, bounds byResource
 }
