@@ -46,10 +46,10 @@ func priorityClassOf(priority int32) PriorityClass {
 
 // RawPriorityClass returns the class that LabelPriorityClass names if the label is set, PriorityNone if its value is
 // not a class, and otherwise the class of spec.priority.
-func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
-	if name, ok := labels[LabelPriorityClass]; ok {
-		if _, _, known := PriorityClass(name).Range(); known {
-			return PriorityClass(name)
+func RawPriorityClass(label string, labelled bool, priority *int32) PriorityClass {
+	if labelled {
+		if _, _, known := PriorityClass(label).Range(); known {
+			return PriorityClass(label)
 		}
 		return PriorityNone
 	}
@@ -59,22 +59,20 @@ func RawPriorityClass(labels map[string]string, priority *int32) PriorityClass {
 	return priorityClassOf(*priority)
 }
 
-// PriorityClassWithDefault is RawPriorityClass with a default that follows from qosWithDefault: batch for BE, prod for
-// all others.
-func PriorityClassWithDefault(labels map[string]string, spec *corev1.PodSpec) PriorityClass {
-	if class := RawPriorityClass(labels, spec.Priority); class != PriorityNone {
+// PriorityClassWithDefault is RawPriorityClass with a default that follows from the QoS class: batch for BE, prod for
+// all others. It reads the spec only if the labels name no QoS class either.
+func PriorityClassWithDefault(labels map[string]string, priority *int32, spec func() corev1.PodSpec) PriorityClass {
+	label, labelled := labels[LabelPriorityClass]
+	if class := RawPriorityClass(label, labelled, priority); class != PriorityNone {
 		return class
 	}
-	return qosWithDefault(labels, spec).DefaultPriorityClass()
-}
-
-// DefaultPriorityClass returns the class of pods of which only the QoS class is known.
-func (c QoSClass) DefaultPriorityClass() PriorityClass {
-	switch c {
-	case QoSLSE, QoSLSR, QoSLS, QoSSystem:
-		return PriorityProd
-	case QoSBE:
+	qos := RawQoS(labels[LabelQoSClass])
+	if qos == QoSNone {
+		whole := spec()
+		qos = defaultQoS(&whole)
+	}
+	if qos == QoSBE {
 		return PriorityBatch
 	}
-	return PriorityNone
+	return PriorityProd
 }

@@ -45,6 +45,7 @@ func TestPriorityClass(t *testing.T) {
 		"BE":                      {qos(QoSBE), nil, []corev1.Container{burstable}, PriorityNone, PriorityBatch},
 		"BE between the ranges":   {qos(QoSBE), odd, nil, PriorityNone, PriorityBatch},
 		"BE of prod":              {qos(QoSBE), new(int32(9000)), nil, PriorityProd, PriorityProd},
+		"no QoS class":            {qos("none"), nil, nil, PriorityNone, PriorityBatch},
 		"LS":                      {qos(QoSLS), nil, nil, PriorityNone, PriorityProd},
 		"LSR":                     {qos(QoSLSR), nil, nil, PriorityNone, PriorityProd},
 		"LSE":                     {qos(QoSLSE), nil, nil, PriorityNone, PriorityProd},
@@ -53,15 +54,12 @@ func TestPriorityClass(t *testing.T) {
 		"no word, burstable":      {nil, nil, []corev1.Container{burstable}, PriorityNone, PriorityProd},
 	} {
 		spec := pod(c.containers...)
-		spec.Priority = c.priority
-		if got := RawPriorityClass(c.labels, c.priority); got != c.raw {
+		label, labelled := c.labels[LabelPriorityClass]
+		if got := RawPriorityClass(label, labelled, c.priority); got != c.raw {
 			t.Errorf("%s: raw %q, want %q", name, got, c.raw)
 		}
-		if got := PriorityClassWithDefault(c.labels, spec); got != c.wanted {
+		if got := PriorityClassWithDefault(c.labels, c.priority, func() corev1.PodSpec { return *spec }); got != c.wanted {
 			t.Errorf("%s: %q, want %q", name, got, c.wanted)
 		}
-	}
-	if QoSNone.DefaultPriorityClass() != PriorityNone {
-		t.Error("no QoS has a priority class")
 	}
 }

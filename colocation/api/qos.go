@@ -24,19 +24,16 @@ const (
 // QoSClasses returns the classes that LabelQoSClass can name.
 func QoSClasses() []QoSClass { return []QoSClass{QoSLSE, QoSLSR, QoSLS, QoSBE, QoSSystem} }
 
-// RawQoS returns the class that an object's labels name; QoSNone if they name none, or the value is not a class.
-func RawQoS(labels map[string]string) QoSClass {
-	if class := QoSClass(labels[LabelQoSClass]); slices.Contains(QoSClasses(), class) {
+// RawQoS returns the class that a value of LabelQoSClass names; QoSNone if it is not a class.
+func RawQoS(label string) QoSClass {
+	if class := QoSClass(label); slices.Contains(QoSClasses(), class) {
 		return class
 	}
 	return QoSNone
 }
 
-// qosWithDefault is RawQoS with a default that follows from the Kubernetes QoS class.
-func qosWithDefault(labels map[string]string, spec *corev1.PodSpec) QoSClass {
-	if class := RawQoS(labels); class != QoSNone {
-		return class
-	}
+// defaultQoS returns the class of a pod without a label, which follows from the Kubernetes QoS class.
+func defaultQoS(spec *corev1.PodSpec) QoSClass {
 	switch kubernetesQoS(spec) {
 	case corev1.PodQOSGuaranteed:
 		return QoSLSR

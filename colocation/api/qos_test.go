@@ -29,12 +29,9 @@ func TestRawQoS(t *testing.T) {
 		"LSE": QoSLSE, "LSR": QoSLSR, "LS": QoSLS, "BE": QoSBE, "SYSTEM": QoSSystem,
 		"": QoSNone, "be": QoSNone, "System": QoSNone, "BE ": QoSNone, "Guaranteed": QoSNone,
 	} {
-		if got := RawQoS(map[string]string{LabelQoSClass: label}); got != want {
+		if got := RawQoS(label); got != want {
 			t.Errorf("%q is %q, want %q", label, got, want)
 		}
-	}
-	if RawQoS(nil) != QoSNone {
-		t.Error("no labels are a class")
 	}
 }
 
@@ -77,11 +74,8 @@ func TestKubernetesQoS(t *testing.T) {
 		if got := kubernetesQoS(c.spec); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if got := qosWithDefault(map[string]string{LabelQoSClass: "none"}, c.spec); got != c.qos {
+		if got := defaultQoS(c.spec); got != c.qos {
 			t.Errorf("%s: %s, want %s", name, got, c.qos)
-		}
-		if got := qosWithDefault(map[string]string{LabelQoSClass: "LSE"}, c.spec); got != QoSLSE {
-			t.Errorf("%s: the label LSE gives %s", name, got)
 		}
 	}
 }

@@ -155,7 +155,7 @@ func (s suffixes) append(p *profile.Profile, to admit.Meta) error {
 var nativeResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // classOf returns the priority class of a pod whose QoS and priority labels are on labelled: the pod itself, or its
-// reservation. The whole spec is only read if neither labels nor priority determine the class.
+// reservation.
 func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 	labels := map[string]string{}
 	for _, from := range []admit.Meta{pod.Meta, labelled} {
@@ -165,14 +165,7 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 			}
 		}
 	}
-	if class := api.RawPriorityClass(labels, pod.Priority()); class != api.PriorityNone {
-		return class
-	}
-	if qos := api.RawQoS(labels); qos != api.QoSNone {
-		return qos.DefaultPriorityClass()
-	}
-	spec := pod.Spec()
-	return api.PriorityClassWithDefault(labels, &spec)
+	return api.PriorityClassWithDefault(labels, pod.Priority(), pod.Spec)
 }
 
 // translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole, and in its

@@ -55,17 +55,9 @@ func readClasses(pod *admit.Pod) *podClasses {
 	}
 	return &podClasses{
 		pod:   pod,
-		qos:   api.RawQoS(oneLabel(pod, api.LabelQoSClass)),
-		class: api.RawPriorityClass(oneLabel(pod, api.LabelPriorityClass), pod.Priority()),
+		qos:   api.RawQoS(pod.Label(api.LabelQoSClass)),
+		class: api.RawPriorityClass(pod.Label(api.LabelPriorityClass), pod.HasLabel(api.LabelPriorityClass), pod.Priority()),
 	}
-}
-
-// oneLabel returns the pod's labels reduced to one.
-func oneLabel(pod *admit.Pod, key string) map[string]string {
-	if !pod.HasLabel(key) {
-		return nil
-	}
-	return map[string]string{key: pod.Label(key)}
 }
 
 // classPath returns the field that determines the pod's priority class.

@@ -119,7 +119,7 @@ func warnResourceSpec(req *admit.Request, pod *admit.Pod, spec api.ResourceSpec)
 		req.Warnf("preferredCPUBindPolicy %s has no effect beside requiredCPUBindPolicy %s; remove one", preferred, required)
 	}
 	// ConstrainedBurst applies to the CPUs that pods share.
-	qos := api.RawQoS(oneLabel(pod, api.LabelQoSClass))
+	qos := api.RawQoS(pod.Label(api.LabelQoSClass))
 	if required != api.CPUBindConstrainedBurst && qos != api.QoSLSR && qos != api.QoSLSE {
 		req.Warnf("requiredCPUBindPolicy %s binds only pods of QoS LSR or LSE; set label koordinator.sh/qosClass", required)
 	}
