@@ -4,7 +4,6 @@
 package quota
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,11 +94,7 @@ func (q *Quota) Limit(name corev1.ResourceName) (limit Amount, source string, li
 
 // BrokenLimits reports whether the annotation with the admission limits does not parse, so that only Max limits.
 func (q *Quota) BrokenLimits() bool {
-	if len(q.Problems) == 0 {
-		return false
-	}
-	at := admit.AnnotationPath(api.AnnotationQuotaAdmission).String()
-	return slices.ContainsFunc(q.Problems, func(problem *field.Error) bool { return problem.Field == at })
+	return len(q.Problems) > 0 && q.ProblemAt(admit.AnnotationPath(api.AnnotationQuotaAdmission)) != ""
 }
 
 // Identity returns the namespace and the name of the quota object.

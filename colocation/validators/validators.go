@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/views"
 	"usher.dev/usher/config"
+	core "usher.dev/usher/validators"
 )
 
 // pass says why a check has nothing against a request.
@@ -52,10 +53,14 @@ func ColocatedPods(ask PodQuestions, skipPriority bool) []admit.Validator[admit.
 	}
 }
 
-// Workloads returns the checks of objects with a pod template. prioritize sets the priority that the API server gives a new pod.
+// Workloads returns the checks of objects with a pod template: the core suite's, for the pods of this suite. prioritize sets the
+// priority that the API server gives a new pod.
 func Workloads(policy *config.Policy, ask admit.Questions, prioritize func(*admit.Pod) error) []admit.Validator[admit.Workload] {
 	return []admit.Validator[admit.Workload]{
-		workloads(policy, ask, prioritize),
+		core.WorkloadsByPods(policy, ask, core.SuitePods{
+			Needs: []string{api.CollectionPriorityClasses}, Fill: prioritize,
+			NotJudged: "the room that quotas have when the pods are created, and their nodes",
+		}),
 	}
 }
 
