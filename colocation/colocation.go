@@ -212,7 +212,7 @@ func (s state) questions(needs []string) questions {
 	return questions{collections.Questions{Reader: s.Reader(needs)}, s.quotas}
 }
 
-// questions are the questions about the cluster, and those that also involve the state of this replica, see quotas.go.
+// questions are the questions about the cluster, and those that also involve the state of this replica, see quota_questions.go.
 type questions struct {
 	collections.Questions
 	quotas *quotas
