@@ -18,8 +18,7 @@ func (d deps) chain(of func(ask questions) admit.Chain) admit.Chain {
 }
 
 func (d deps) mutateNodeStatuses(ask questions) admit.Chain {
-	amplify := mutators.AmplificationQuestions{SLORatios: ask.SLORatios, Metrics: ask.NodeMetric}
-	return admit.Mutate(admit.AsNode, mutators.NodeStatuses(d.policy, amplify))
+	return admit.Mutate(admit.AsNode, mutators.NodeStatuses(d.policy, ask.SLORatios, ask.NodeMetric))
 }
 
 func (d deps) validateNodes(ask questions) admit.Chain {

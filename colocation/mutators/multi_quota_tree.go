@@ -69,21 +69,18 @@ func (q TreeQuestions) treeOf(req *admit.Request, pod *admit.Pod) (string, error
 		return "", fmt.Errorf("reading the elastic quotas: %w", err)
 	}
 	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, pod), q.LabelOnly)
-	if binding.Unknown() {
-		req.Warnf("label %s: no elastic quota is named %.40q; the pod may run on nodes of any quota tree", api.LabelQuotaName, binding.Name)
-	}
 	switch {
-	case binding.Quota != nil && binding.Quota.TreeID == "":
-		req.Explain("quota %s (via %s) is in no quota tree: any node", binding.Name, binding.Via)
 	case binding.Unknown():
+		req.Warnf("label %s: no elastic quota is named %.40q; the pod may run on nodes of any quota tree", api.LabelQuotaName, binding.Name)
 		req.Explain("label %s names no elastic quota: any node", api.LabelQuotaName)
 	case binding.Quota == nil:
 		req.Explain("no quota: pods of namespace %s are bound to no elastic quota", req.Namespace)
+	case binding.Quota.TreeID == "":
+		req.Explain("quota %s (via %s) is in no quota tree: any node", binding.Name, binding.Via)
+	default:
+		return binding.Quota.TreeID, nil
 	}
-	if binding.Quota == nil {
-		return "", nil
-	}
-	return binding.Quota.TreeID, nil
+	return "", nil
 }
 
 // profileOf returns the profile of a tree; nil if there is none. Several are a mistake that the pod's author can only

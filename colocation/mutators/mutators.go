@@ -11,9 +11,9 @@ import (
 )
 
 // NodeStatuses returns the steps on updates of a node's status. There is a single one.
-func NodeStatuses(policy *config.Policy, ask AmplificationQuestions) []admit.Mutator[admit.Node] {
+func NodeStatuses(policy *config.Policy, slo sections.SLORatios, metrics NodeMetrics) []admit.Mutator[admit.Node] {
 	return []admit.Mutator[admit.Node]{
-		nodeAmplification(config.SectionOf[*sections.NodeAmplification](policy), ask),
+		nodeAmplification(config.SectionOf[*sections.NodeAmplification](policy), slo, metrics),
 	}
 }
 

@@ -16,20 +16,14 @@ import (
 )
 
 // NodeMetrics returns the measurements of Koordinator's node agent for a node; known is false if there are none, or not
-// yet. It must not wait.
+// yet. It must not wait. A nil function knows nothing.
 type NodeMetrics func(node string) (metric *api.NodeMetric, known bool)
-
-// AmplificationQuestions holds the questions of node-amplification. A nil function knows nothing.
-type AmplificationQuestions struct {
-	SLORatios sections.SLORatios
-	Metrics   NodeMetrics
-}
 
 // nodeAmplification makes a node look larger to the scheduler, as Koordinator's webhook does: it changes allocatable
 // only, and writes the originals to an annotation that Koordinator's scheduler reads. Package amplify decides what an
 // original is, and makes sure that nothing compounds.
-func nodeAmplification(policy *sections.NodeAmplification, ask AmplificationQuestions) admit.Mutator[admit.Node] {
-	return (&nodeAmplifier{sources: policy.Sources(ask.SLORatios), metrics: ask.Metrics, now: time.Now}).mutator()
+func nodeAmplification(policy *sections.NodeAmplification, slo sections.SLORatios, metrics NodeMetrics) admit.Mutator[admit.Node] {
+	return (&nodeAmplifier{sources: policy.Sources(slo), metrics: metrics, now: time.Now}).mutator()
 }
 
 type nodeAmplifier struct {

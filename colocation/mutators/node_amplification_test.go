@@ -557,7 +557,7 @@ func BenchmarkHeartbeats(b *testing.B) {
 	steps := []admit.Mutator[admit.Node]{nodeAmplification(&sections.NodeAmplification{Pools: []sections.AmplificationPool{
 		{Name: "batch", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "batch"}}, Ratios: texts{"cpu": "2"}},
 		{Name: "all", MaxRatios: texts{"cpu": "4"}},
-	}}, AmplificationQuestions{})}
+	}}, nil, nil)}
 	for _, c := range []struct {
 		name, now   string
 		annotations amplifytest.Object
