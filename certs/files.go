@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"usher.dev/usher/internal/poll"
+	"usher.dev/usher/internal/wholefile"
 )
 
 // The files of a certificate directory. The names are the keys of a Secret of type kubernetes.io/tls, so a mounted
@@ -226,21 +227,10 @@ func writePair(dir, certName, keyName string, p Pair) error {
 	return writeFile(filepath.Join(dir, certName), p.Cert, 0o644)
 }
 
-// writeFile replaces a file atomically. The mode does not depend on the umask.
-func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
+// writeFile replaces a file as a whole.
+func writeFile(path string, data []byte, mode fs.FileMode) error {
+	if err := wholefile.Replace(path, data, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }

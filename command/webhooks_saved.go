@@ -9,6 +9,7 @@ import (
 
 	"usher.dev/usher/command/saved"
 	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/internal/wholefile"
 )
 
 // webhooksSaveCommand is `usher webhooks save`.
@@ -41,7 +42,7 @@ the fields that the API server sets. Objects that a policy reads as parameters a
 			_, err = p.Out.Write(text)
 			return err
 		}
-		if err := saved.Write(out, text); err != nil {
+		if err := wholefile.Write(out, text, 0o600); err != nil {
 			return err
 		}
 		p.say(fmt.Sprintf("%s: %d objects of %s", out, len(all), host))

@@ -14,6 +14,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/wholefile"
 )
 
 // Update writes into the files of failing cases what has become of their objects, in the place of what they expect. It returns
@@ -52,28 +53,7 @@ func updateFile(file string, failed []Result, written map[string]string) (lines 
 		}
 		text, lines = changed, append(said, lines...)
 	}
-	return lines, replaceFile(file, text)
-}
-
-// replaceFile writes a file as a whole: it is never half written.
-func replaceFile(file string, text []byte) error {
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target
-	}
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm()
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".usher-test-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // fails if it was renamed
-	_, err = temporary.Write(text)
-	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
+	return lines, wholefile.Write(file, text, 0o644)
 }
 
 // updated returns the text of a file with one case updated.
@@ -146,7 +126,7 @@ func (r Result) updateOther(key string, e expectation, written map[string]string
 	if err != nil {
 		return "", err
 	}
-	return r.say(key, e.line, "updated in "+file), replaceFile(file, text)
+	return r.say(key, e.line, "updated in "+file), wholefile.Write(file, text, 0o644)
 }
 
 // checkUpdated reads the text again: it must say what it was made to say, and nothing else may have changed.

@@ -1,4 +1,4 @@
-package saved
+package wholefile
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func TestWrite(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(link, []byte("new")); err != nil {
+	if err := Write(link, []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	old := make([]byte, 10)
@@ -35,10 +35,10 @@ func TestWrite(t *testing.T) {
 	if string(old[:n]) != "good" || err != nil || string(text) != "new" || info.Mode().Perm() != 0o640 {
 		t.Errorf("who reads the old file gets %q; the new one has %q, %v, %v", old[:n], text, err, info.Mode())
 	}
-	if err := Write("/dev/null", []byte("new")); err != nil {
+	if err := Write("/dev/null", []byte("new"), 0o600); err != nil {
 		t.Error(err)
 	}
-	if err := Write(dir, []byte("new")); err == nil {
+	if err := Write(dir, []byte("new"), 0o600); err == nil {
 		t.Error("a folder is written")
 	}
 	wantFiles(t, dir, "good.yaml", "link.yaml")
@@ -52,7 +52,7 @@ func TestWriteWhenReplacingFails(t *testing.T) {
 		if err := os.WriteFile(file, []byte("good"), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		err := write(file, []byte("new"), func(from, to string) error {
+		err := write(file, []byte("new"), 0o600, func(from, to string) error {
 			wantFiles(t, dir, filepath.Base(from), "good.yaml")
 			return &os.LinkError{Op: "rename", Old: from, New: to, Err: reason}
 		})
@@ -64,6 +64,23 @@ func TestWriteWhenReplacingFails(t *testing.T) {
 	}
 }
 
+// TestReplace: a file that may only be read, and a link, make place for a file with the mode, and nothing is left beside it.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	locked, link := filepath.Join(dir, "locked"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(locked, []byte("good"), 0o400), os.Symlink("locked", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{link, locked} {
+		err := Replace(file, []byte("new of "+file), 0o640)
+		text, unread := os.ReadFile(file)
+		if info, _ := os.Lstat(file); err != nil || unread != nil || string(text) != "new of "+file || info.Mode() != 0o640 {
+			t.Errorf("%s: %v, %v; it has %q, %v", file, err, unread, text, info.Mode())
+		}
+	}
+	wantFiles(t, dir, "link", "locked")
+}
+
 // TestWriteNew: a file is made where a link leads, only for its owner, and its name may be as long as names can be.
 func TestWriteNew(t *testing.T) {
 	dir := t.TempDir()
@@ -72,7 +89,7 @@ func TestWriteNew(t *testing.T) {
 	if err := errors.Join(os.Mkdir("there", 0o700), os.Symlink("there/second", "first"), os.Symlink("../"+long, "there/second")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write("first", []byte("new")); err != nil {
+	if err := Write("first", []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(long)
@@ -83,7 +100,7 @@ func TestWriteNew(t *testing.T) {
 	if err := os.Symlink("loop", "loop"); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write("loop", []byte("new")); err == nil {
+	if err := Write("loop", []byte("new"), 0o600); err == nil {
 		t.Error("a link to itself is written")
 	}
 }
@@ -100,13 +117,13 @@ func TestWriteWithFewRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.Chmod(closed, 0o700) }() //nolint:gosec // a folder
-	if err := Write(open, []byte("new")); err != nil {
+	if err := Write(open, []byte("new"), 0o600); err != nil {
 		t.Error(err)
 	}
-	if err := Write(locked, []byte("new")); !errors.Is(err, os.ErrPermission) {
+	if err := Write(locked, []byte("new"), 0o600); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("a file that may only be read: %v", err)
 	}
-	if err := Write(filepath.Join(closed, "other.yaml"), []byte("new")); !errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), ".usher-") {
+	if err := Write(filepath.Join(closed, "other.yaml"), []byte("new"), 0o600); !errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), ".usher-") {
 		t.Errorf("no file can be made: %v", err)
 	}
 	for file, want := range map[string]string{open: "new", locked: "good"} {

@@ -1,4 +1,5 @@
-package saved
+// Package wholefile writes files as a whole: who reads one meanwhile finds what was there before, or all that is new.
+package wholefile
 
 import (
 	"cmp"
@@ -10,14 +11,14 @@ import (
 	"syscall"
 )
 
-// Write writes a file that only its owner may read. A file that exists must be writable and keeps its mode; it is replaced at once and as
-// a whole: if that fails, it stays as it is. Where no file can be created beside it or take its place, as in a folder that is not writable or
-// where the file is a mount, it is written in place, so a failure may cut it off. Devices and pipes are written to. Symbolic links are
-// followed, also to a file that does not exist.
-func Write(name string, text []byte) error { return write(name, text, os.Rename) }
+// Write writes a file. One that exists must be writable and keeps its mode; it is replaced as by Replace. Where no file can be created beside it
+// or take its place, as in a folder that is not writable or where the file is a mount, it is written in place, so a failure may cut it off.
+// Devices and pipes are written to. Symbolic links are followed, also to a file that does not exist.
+func Write(name string, text []byte, mode os.FileMode) error {
+	return write(name, text, mode, os.Rename)
+}
 
-func write(name string, text []byte, rename func(from, to string) error) error {
-	mode := os.FileMode(0o600)
+func write(name string, text []byte, mode os.FileMode, rename func(from, to string) error) error {
 	if info, err := os.Stat(name); err == nil {
 		if !info.Mode().IsRegular() {
 			return os.WriteFile(name, text, mode)
@@ -59,6 +60,12 @@ func target(name string) (string, error) {
 		name = to
 	}
 	return "", fmt.Errorf("%s: too many symbolic links", name)
+}
+
+// Replace writes a file with a mode, which does not depend on the umask, at once and as a whole in the place of one with that name, even of a link
+// or one that may only be read. If that fails, the old one stays as it is.
+func Replace(name string, text []byte, mode os.FileMode) error {
+	return replace(name, text, mode, os.Rename)
 }
 
 // replace writes a file beside another and renames it to that.
