@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,17 +106,13 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 // limitRangesIn returns a function that lists the LimitRanges of a namespace with the user's rights.
 func limitRangesIn(ctx context.Context, source reader.Source) usage.LimitRanges {
 	return func(namespace string) (all []*corev1.LimitRange, err error) {
-		found, err := source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), namespace)
+		found, err := reader.All[corev1.LimitRange](source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), namespace))
 		if errors.Is(err, reader.ErrNotFound) {
 			err = nil
 		}
-		for _, raw := range found {
-			one := &corev1.LimitRange{}
-			if err := json.Unmarshal(raw, one); err != nil {
-				return nil, err
-			}
-			poddefaults.LimitRange(one) // files lack what an API server sets
-			all = append(all, one)
+		for i := range found {
+			poddefaults.LimitRange(&found[i]) // files lack what an API server sets
+			all = append(all, &found[i])
 		}
 		return all, err
 	}

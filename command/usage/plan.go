@@ -71,7 +71,7 @@ func planned(catalogue review.Catalogue, object, workload *unstructured.Unstruct
 	}
 	switch gvk := object.GroupVersionKind(); {
 	case gvk.Group == "" && gvk.Kind == "Pod":
-	case ofKubernetes(gvk.GroupKind()):
+	case hasNoPods(catalogue, gvk.GroupKind()):
 		return p, false
 	default:
 		p.Unknown = fmt.Sprintf("whether %s has pods is not known", p.Of)
@@ -130,9 +130,11 @@ func podless(catalogue review.Catalogue, name string) (known bool) {
 	return known
 }
 
-// ofKubernetes reports whether a kind is of Kubernetes itself: those of others are in groups with other domains.
-func ofKubernetes(kind schema.GroupKind) bool {
-	return !strings.Contains(kind.Group, ".") || strings.HasSuffix(kind.Group, ".k8s.io") && !strings.HasSuffix(kind.Group, ".x-k8s.io")
+// hasNoPods reports whether a kind without a pod template has no pods either: a kind of Kubernetes, and the elastic quotas and pod groups of
+// its schedulers. Nothing is known of others, whatever their group ends in.
+func hasNoPods(catalogue review.Catalogue, kind schema.GroupKind) bool {
+	_, known := catalogue[kind]
+	return known || !strings.Contains(kind.Group, ".") || kind.Group == "scheduling.sigs.k8s.io"
 }
 
 // countOf returns how many pods an object has at the same time, or why that is not known.

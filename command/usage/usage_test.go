@@ -40,6 +40,11 @@ func TestPlan(t *testing.T) {
 		{"Ingress", "extensions/v1beta1", `{}`, ""},
 		{"Service", "serving.knative.dev/v1", `{}`, "whether Service x has pods is not known"},
 		{"PodDisruptionBudget", "policy/v1", `{}`, ""},
+		{"Role", "rbac.authorization.k8s.io/v1", `{}`, ""},
+		{"PodGroup", "scheduling.sigs.k8s.io/v1alpha1", `{}`, ""},
+		{"JobSet", "jobset.x-k8s.io/v1alpha2", `{}`, "whether JobSet x has pods is not known"},
+		{"Gang", "scheduling.volcano.k8s.io/v1", `{` + template + `}`, "whether Gang x has pods is not known"},
+		{"Fleet", "apps.example.k8s.io/v1", `{` + template + `}`, "whether Fleet x has pods is not known"},
 		{"ElasticQuota", "scheduling.sigs.k8s.io/v1alpha1", `{}`, ""},
 		{"Rollout", "argoproj.io/v1alpha1", `{replicas: 3, ` + template + `}`, "whether Rollout x has pods is not known"},
 	} {
