@@ -2,9 +2,15 @@ package command
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"usher.dev/usher/colocation"
@@ -33,5 +39,45 @@ func TestCanaryFlags(t *testing.T) {
 				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 			}
 		})
+	}
+}
+
+// TestCanaryOfTemplates: the pods of a template at --template-path are sent, beside the custom resource itself.
+func TestCanaryOfTemplates(t *testing.T) {
+	var lock sync.Mutex
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/selfsubjectreviews"):
+			_, _ = fmt.Fprint(w, `{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "status": {"userInfo": {"username": "jane"}}}`)
+		case r.Method == http.MethodPost:
+			lock.Lock()
+			defer lock.Unlock()
+			sent = append(sent, r.URL.Path+"?"+r.URL.Query().Encode())
+			_, _ = io.Copy(w, r.Body)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound"}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	kubeconfig, rollout := filepath.Join(dir, "config"), filepath.Join(dir, "rollout.yaml")
+	for file, text := range map[string]string{
+		kubeconfig: "{clusters: [{name: c, cluster: {server: '" + server.URL + "'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}",
+		rollout: "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: r, namespace: shop}, " +
+			"spec: {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &errs}
+	program.Run(t.Context(), []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
+	want := []string{"/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts?dryRun=All", "/api/v1/namespaces/shop/pods?dryRun=All"}
+	if !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q: %s%s", sent, want, out.String(), errs.String())
 	}
 }
