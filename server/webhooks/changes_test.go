@@ -83,7 +83,7 @@ func TestStatic(t *testing.T) {
 	if err != nil || len(files) != 2 || files[0].Name != "admission.yaml" || files[1].Name != "validating/usher.yaml" {
 		t.Fatalf("%+v %v", files, err)
 	}
-	if c := files[1].Object.(registration.ValidatingWebhookConfiguration); c.Name != "usher.static.k8s.io" || c.Webhooks[0].ClientConfig.Service != nil {
+	if c := files[1].Object.(configuration); c.Name != "usher.static.k8s.io" || c.Webhooks[0].ClientConfig.Service != nil {
 		t.Errorf("%+v", c)
 	}
 	service, injected := at, at
