@@ -130,7 +130,10 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 			return err
 		}
 	}
-	reports := append(found.Problems, policytest.Reports(results)...)
+	reports := found.Problems
+	for _, r := range results {
+		reports = append(reports, r.Report)
+	}
 	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
 		return err
 	}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/admit"
 	"usher.dev/usher/command/review"
 )
 
@@ -95,23 +98,23 @@ func (r *run) sent() any {
 
 // podSpec returns the spec of a pod, or of the template of a workload; nil for other objects.
 func (r *run) podSpec(object any) map[string]any {
-	path, found := podSpecs[r.report.Kind]
-	if !found {
-		return nil
+	if r.report.Kind == "Pod" {
+		return memberOf(object, "spec")
 	}
-	for _, key := range path {
-		mapping, _ := object.(map[string]any)
-		object = mapping[key]
+	for _, k := range admit.WorkloadKinds() {
+		if k.Kind == r.report.Kind {
+			return memberOf(memberOf(object, k.Template...), "spec")
+		}
 	}
-	spec, _ := object.(map[string]any)
-	return spec
+	return nil
 }
 
-// podSpecs are the paths of pod specs, by kind.
-var podSpecs = map[string][]string{
-	"Pod": {"spec"}, "PodTemplate": {"template", "spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
-	"Deployment": {"spec", "template", "spec"}, "ReplicaSet": {"spec", "template", "spec"}, "StatefulSet": {"spec", "template", "spec"},
-	"DaemonSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"}, "ReplicationController": {"spec", "template", "spec"},
+// memberOf returns the mapping at a path of keys; nil if there is none.
+func memberOf(object any, path ...string) map[string]any {
+	mapping, _ := object.(map[string]any)
+	found, _, _ := unstructured.NestedFieldNoCopy(mapping, path...)
+	member, _ := found.(map[string]any)
+	return member
 }
 
 // addSidecar adds a container and its volume in front of a pod's own, and reports whether that is possible. The container
@@ -156,18 +159,11 @@ func removeSidecar(spec map[string]any) {
 // removeSummaries removes the annotations that name the sidecar from a result: such as a summary of the resources of all
 // containers, which is about the sidecar as well.
 func removeSummaries(before, after any) {
-	old, now := annotationsOf(before), annotationsOf(after)
+	old, now := memberOf(before, "metadata", "annotations"), memberOf(after, "metadata", "annotations")
 	for key, value := range now {
 		if text, ok := value.(string); ok && strings.Contains(text, sidecarName) {
 			delete(old, key)
 			delete(now, key)
 		}
 	}
-}
-
-func annotationsOf(object any) map[string]any {
-	mapping, _ := object.(map[string]any)
-	meta, _ := mapping["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	return annotations
 }

@@ -68,7 +68,7 @@ func (c *coverer) add(r Result) {
 	}
 	tree := c.byPolicy[s.policy]
 	if tree == nil {
-		tree = &policyTree{text: s.policy, file: c.policyFile(r.Case), results: map[setting][]Result{}}
+		tree = &policyTree{text: s.policy, file: cmp.Or(c.policyFile(r.Case), "the embedded policy"), results: map[setting][]Result{}}
 		raw, err := kyaml.YAMLToJSON([]byte(s.policy))
 		if err == nil {
 			tree.value, err = review.DecodeJSON(raw)
@@ -81,13 +81,6 @@ func (c *coverer) add(r Result) {
 		c.trees = append(c.trees, tree)
 	}
 	tree.results[s] = append(tree.results[s], r)
-}
-
-func (c *coverer) policyFile(of *Case) string {
-	if of.Config != "" {
-		return of.find(of.Config)
-	}
-	return cmp.Or(c.Config, "the embedded policy")
 }
 
 // remarks are keys of overrides whose values are only shown; texts are keys of refusal texts; unmeasured are sections that

@@ -25,9 +25,9 @@ func Read(file string, text []byte) (found []*Case, problems []error) {
 	documents, problems := manifest.Documents(file, text)
 	var defaults map[string]json.RawMessage
 	for _, d := range documents {
-		versionless, version := withoutVersion(d.JSON)
-		d.JSON = versionless
-		if given, err := defaultsOf(d.JSON); given != nil || err != nil {
+		members := mappingOf(d.JSON)
+		version := takeVersion(members)
+		if given, err := defaultsOf(members); given != nil || err != nil {
 			if defaults = given; err != nil {
 				problems = append(problems, fmt.Errorf("line %d: %w", d.Line, err))
 			}
@@ -36,22 +36,26 @@ func Read(file string, text []byte) (found []*Case, problems []error) {
 			}
 			continue
 		}
-		d.JSON = withDefaults(d.JSON, defaults)
+		addDefaults(members, defaults)
 		c := &Case{Place: d.Place, expect: map[string]expectation{}, line: d.Line}
-		c.problem = errors.Join(append(version, c.decode(d)...)...)
+		c.problem = errors.Join(append(version, c.decode(d, members)...)...)
 		c.Name = nameOf(file, d.Document, c.Name)
 		found = append(found, c)
 	}
 	return found, problems
 }
 
-// withoutVersion returns a document without its apiVersion and kind, and what is wrong with them.
-func withoutVersion(raw json.RawMessage) (json.RawMessage, []error) {
-	var document map[string]json.RawMessage
-	version := map[string]any{}
-	if json.Unmarshal(raw, &document) != nil || document["apiVersion"] == nil && document["kind"] == nil {
-		return raw, nil
+// mappingOf returns the members of a mapping; nil if the JSON is none.
+func mappingOf(raw json.RawMessage) (members map[string]json.RawMessage) {
+	if json.Unmarshal(raw, &members) != nil {
+		return nil
 	}
+	return members
+}
+
+// takeVersion removes apiVersion and kind from a document, and returns what is wrong with them.
+func takeVersion(document map[string]json.RawMessage) (problems []error) {
+	version := map[string]any{}
 	for _, key := range []string{"apiVersion", "kind"} {
 		var value any
 		if text, written := document[key]; written && json.Unmarshal(text, &value) == nil {
@@ -59,26 +63,24 @@ func withoutVersion(raw json.RawMessage) (json.RawMessage, []error) {
 		}
 		delete(document, key)
 	}
-	rest, err := json.Marshal(document)
-	problems := []error{err}
 	for _, problem := range config.CheckVersion(version, schema.CaseKind) {
 		problems = append(problems, problem)
 	}
-	return rest, problems
+	return problems
 }
 
 // shared are the keys that a document with defaults may have.
 var shared = []string{"cluster", "config", "gates", "path", "request", "suites"}
 
 // defaultsOf returns the members of a document that only has defaults, for the cases after it in the file; nil if it is a case.
-func defaultsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	var document, defaults map[string]json.RawMessage
-	if json.Unmarshal(raw, &document) != nil || document["defaults"] == nil {
+func defaultsOf(document map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	if document["defaults"] == nil {
 		return nil, nil
 	}
 	if len(document) > 1 {
 		return nil, errors.New("defaults are a document of their own: write --- after them")
 	}
+	var defaults map[string]json.RawMessage
 	if json.Unmarshal(document["defaults"], &defaults) != nil {
 		return nil, fmt.Errorf("defaults must be a mapping of %s", strings.Join(shared, ", "))
 	}
@@ -90,22 +92,13 @@ func defaultsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return defaults, nil
 }
 
-// withDefaults returns a case with the defaults that it does not have itself. A review contains its own request.
-func withDefaults(raw json.RawMessage, defaults map[string]json.RawMessage) json.RawMessage {
-	var document map[string]json.RawMessage
-	if len(defaults) == 0 || json.Unmarshal(raw, &document) != nil || document == nil {
-		return raw
-	}
+// addDefaults adds to a case the defaults that it does not have itself. A review contains its own request.
+func addDefaults(document, defaults map[string]json.RawMessage) {
 	for key, value := range defaults {
-		if _, own := document[key]; !own && (key != "request" || document["review"] == nil) {
+		if _, own := document[key]; !own && document != nil && (key != "request" || document["review"] == nil) {
 			document[key] = value
 		}
 	}
-	merged, err := json.Marshal(document)
-	if err != nil {
-		return raw
-	}
-	return merged
 }
 
 // nameOf returns the full name of a case: the directory of its file, and its own name or the file's.
@@ -130,11 +123,11 @@ func nameOf(file string, document int, own string) string {
 }
 
 // decode reads a document. It returns all problems.
-func (c *Case) decode(d manifest.Document) (problems []error) {
-	problems = decodeMembers("", d.JSON, membersOf(&c.keys))
+func (c *Case) decode(d manifest.Document, members map[string]json.RawMessage) (problems []error) {
+	problems = decodeMembers("", members, membersOf(&c.keys))
 	c.Name = c.keys.Name
 	if len(c.Request) > 0 {
-		problems = append(problems, decodeMembers("request", c.Request, membersOf(&c.request))...)
+		problems = append(problems, decodeMembers("request", mappingOf(c.Request), membersOf(&c.request))...)
 	}
 	if len(c.Expect) > 0 {
 		problems = append(problems, c.decodeExpect(c.Expect)...)
@@ -156,9 +149,8 @@ func membersOf(into any) map[string]any {
 }
 
 // decodeMembers decodes the members of a mapping by their keys. An unknown key is a problem, with a suggestion.
-func decodeMembers(at string, raw json.RawMessage, known map[string]any) (problems []error) {
-	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
+func decodeMembers(at string, all map[string]json.RawMessage, known map[string]any) (problems []error) {
+	if all == nil {
 		return []error{fmt.Errorf("%s must be a mapping of %s", cmp.Or(at, "a case"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
 	}
 	if at != "" {

@@ -20,7 +20,7 @@ func (c *Case) decodeExpect(raw json.RawMessage) (problems []error) {
 		values[key] = new(json.RawMessage)
 		known[key] = values[key]
 	}
-	problems = decodeMembers("expect", raw, known)
+	problems = decodeMembers("expect", mappingOf(raw), known)
 	for _, key := range members {
 		if value := *values[key]; len(value) > 0 {
 			e, err := decodeExpectation(key, value)
@@ -91,24 +91,12 @@ func (e *expectation) checkShape(key string) error {
 
 // vacuous returns the path of an empty mapping or list in a value, which every mapping or list contains; nil if there is none.
 func vacuous(value any) []string {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			if within := vacuous(value[key]); within != nil {
-				return append([]string{key}, within...)
-			}
-		}
-		if len(value) == 0 {
-			return []string{}
-		}
-	case []any:
-		for i, element := range value {
-			if within := vacuous(element); within != nil {
-				return append([]string{fmt.Sprint(i)}, within...)
-			}
-		}
-		if len(value) == 0 {
-			return []string{}
+	if value != nil && isNothing(value) {
+		return []string{}
+	}
+	for _, child := range childrenOf(value, nil) {
+		if within := vacuous(child.value); within != nil {
+			return append([]string{fmt.Sprint(child.path...)}, within...)
 		}
 	}
 	return nil

@@ -86,10 +86,7 @@ func (p Program) newInstances() *instances {
 // settingOf returns the setting of a case. The policy is the content of its file.
 func (w *instances) settingOf(c *Case) (s setting, err error) {
 	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
-	file := w.Config
-	if c.Config != "" {
-		file = c.find(c.Config)
-	}
+	file := w.policyFile(c)
 	if c.Cluster != "" {
 		s.cluster = filepath.Clean(c.find(c.Cluster))
 	}
@@ -113,6 +110,14 @@ func (w *instances) settingOf(c *Case) (s setting, err error) {
 		}
 	}
 	return s, nil
+}
+
+// policyFile returns the policy file of a case; "" for the embedded policy.
+func (w *instances) policyFile(c *Case) string {
+	if c.Config != "" {
+		return c.find(c.Config)
+	}
+	return w.Config
 }
 
 // make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
@@ -198,11 +203,6 @@ func (w *instances) policy(text string) (*config.Policy, error) {
 	return policy, w.problems[text]
 }
 
-// choose returns the routes that are called for a review.
-func (w *instance) choose(path string, body []byte) (review.Choice, error) {
-	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
-}
-
 // inCase names a setting of the request as a case has it.
 func inCase(name, value string) string {
 	keys := map[string]string{"operation": "request.operation", "subresource": "request.subresource", "as": "request.user"}
@@ -217,7 +217,7 @@ func inCase(name, value string) string {
 
 // review sends a review through the routes that are called for it.
 func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (review.Report, error) {
-	choice, err := w.choose(path, body)
+	choice, err := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
 	if err != nil {
 		return review.Report{}, err
 	}

@@ -27,7 +27,8 @@ func (t *policyTree) addParts(w *instances, value any, path []any) (some bool) {
 			continue
 		}
 		at := len(t.parts)
-		removable := t.valid(w, child.path)
+		_, err := w.policy(t.without(child.path))
+		removable := err == nil
 		if removable {
 			t.parts = append(t.parts, &part{path: child.path})
 			some = true
@@ -66,12 +67,6 @@ func childrenOf(value any, path []any) (all []child) {
 		}
 	}
 	return all
-}
-
-// valid reports whether the policy without a part is valid.
-func (t *policyTree) valid(w *instances, path []any) bool {
-	_, err := w.policy(t.without(path))
-	return err == nil
 }
 
 // without returns the policy without a part, as JSON.

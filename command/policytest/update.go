@@ -168,11 +168,3 @@ func Reread(results []Result) (all []*Case, err error) {
 	}
 	return all, nil
 }
-
-// Reports returns the reports of results.
-func Reports(results []Result) (reports []review.Report) {
-	for _, r := range results {
-		reports = append(reports, r.Report)
-	}
-	return reports
-}
