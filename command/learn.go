@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,23 +78,19 @@ func lessonCommand(o *learnOptions, name, short string, do func(context.Context,
 		if o.all {
 			return do(c.Context(), *o, course, course.Begun(all))
 		}
-		word, err := wordOf(course, args)
-		if err != nil {
-			return err
+		if len(args) == 0 {
+			current, err := course.Current()
+			if err != nil {
+				return err
+			}
+			args = []string{current}
 		}
-		lesson, err := learn.Find(all, word)
+		lesson, err := learn.Find(all, args[0])
 		if err != nil {
 			return err
 		}
 		return do(c.Context(), *o, course, []learn.Lesson{lesson})
 	}}
-}
-
-func wordOf(course learn.Course, args []string) (string, error) {
-	if len(args) > 0 {
-		return args[0], nil
-	}
-	return course.Current()
 }
 
 // learn lists the lessons, begins one, or exports all.
@@ -239,7 +236,7 @@ func (p Program) learnSolution(_ context.Context, o learnOptions, course learn.C
 			}
 			_, _ = fmt.Fprintf(p.Out, "%s has the solution now:\n\n", course.Folder(l))
 		}
-		for _, name := range learn.Names(files) {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
 			_, _ = fmt.Fprintf(p.Out, "%s\n%s\n", p.style().Heading(name), files[name])
 		}
 		if script := l.Script("solution.sh"); script != "" {

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Check is one thing that a learner has to do. Exactly one member beside Missing is set.
@@ -69,7 +71,7 @@ type Tools struct {
 	Called func(ctx context.Context, c Called, manifest []byte) (wrong string, err error)
 	// Doctor returns the ids of the findings in the cluster that a folder stands for.
 	Doctor func(ctx context.Context, cluster string) (ids []string, err error)
-	// Get returns an object of the cluster; nil if there is none. It is nil without a cluster.
+	// Get returns an object of the cluster; nil if there is none. Without a cluster, the error is ErrNoCluster.
 	Get func(ctx context.Context, path string) ([]byte, error)
 }
 
@@ -196,9 +198,6 @@ func written(t Text, folder string) (string, error) {
 }
 
 func stored(ctx context.Context, c Cluster, tools Tools) (string, error) {
-	if tools.Get == nil {
-		return "", ErrNoCluster
-	}
 	raw, err := tools.Get(ctx, c.Path)
 	switch {
 	case err != nil:
@@ -222,13 +221,10 @@ func stored(ctx context.Context, c Cluster, tools Tools) (string, error) {
 
 // fieldOf returns the text of a field; of a list or mapping, its JSON.
 func fieldOf(raw []byte, path string) string {
-	var value any
-	if json.Unmarshal(raw, &value) != nil {
+	var object map[string]any
+	if json.Unmarshal(raw, &object) != nil {
 		return ""
 	}
-	for key := range strings.SplitSeq(path, ".") {
-		members, _ := value.(map[string]any)
-		value = members[key]
-	}
+	value, _, _ := unstructured.NestedFieldNoCopy(object, strings.Split(path, ".")...)
 	return text(value)
 }

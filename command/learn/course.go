@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,7 @@ func (c Course) Reset(l Lesson) error {
 			return err
 		}
 	}
-	if err := write(folder, files); err != nil {
+	if err := Write(folder, files); err != nil {
 		return err
 	}
 	return errors.Join(c.save(l, state{Lesson: l.Name}), c.current(l))
@@ -77,7 +78,7 @@ func (c Course) Solve(l Lesson) error {
 	if err != nil {
 		return err
 	}
-	return write(c.Folder(l), files)
+	return Write(c.Folder(l), files)
 }
 
 // Hint returns the next hint of a lesson, and which of how many it is; after the last, the last again.
@@ -145,13 +146,7 @@ func here() (c Course, lesson string) {
 	return Course{working}, s.Lesson
 }
 
-func (c Course) current(l Lesson) error {
-	raw, err := yaml.Marshal(state{Lesson: l.Name})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(c.Dir, marker), raw, 0o644)
-}
+func (c Course) current(l Lesson) error { return writeState(c.Dir, state{Lesson: l.Name}) }
 
 // notBegun is the error for a lesson that was not begun.
 type notBegun struct{ lesson Lesson }
@@ -179,20 +174,22 @@ func readState(file string) (s state, err error) {
 	return s, nil
 }
 
-func (c Course) save(l Lesson, s state) error {
+func (c Course) save(l Lesson, s state) error { return writeState(c.Folder(l), s) }
+
+func writeState(folder string, s state) error {
 	raw, err := yaml.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(c.Folder(l), marker), raw, 0o644)
+	return os.WriteFile(filepath.Join(folder, marker), raw, 0o644)
 }
 
-// write writes files into a folder.
-func write(folder string, files map[string][]byte) error {
+// Write writes files into a folder.
+func Write(folder string, files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for _, name := range Names(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
@@ -202,15 +199,6 @@ func write(folder string, files map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// Names returns the names of files, sorted.
-func Names(files map[string][]byte) (all []string) {
-	for name := range files {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Export writes all lessons for a teacher: the folders for the class, and those with the hints and solutions.
@@ -231,7 +219,7 @@ func Export(dir string, all []Lesson) error {
 		}
 		start[marker] = marked
 		solution["HINTS.md"] = []byte("# " + l.Title + "\n\n1. " + strings.Join(l.Hints, "\n1. ") + "\n")
-		if err := errors.Join(write(filepath.Join(dir, "class", l.Name), start), write(filepath.Join(dir, "teacher", l.Name), solution)); err != nil {
+		if err := errors.Join(Write(filepath.Join(dir, "class", l.Name), start), Write(filepath.Join(dir, "teacher", l.Name), solution)); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,7 @@ const (
 
 // WriteSchema puts the schema of policies where the files of a course name it.
 func WriteSchema(course string, policy []byte) error {
-	return write(course, map[string][]byte{schemas + "policy.json": policy})
+	return Write(course, map[string][]byte{schemas + "policy.json": policy})
 }
 
 // tree returns the files of a folder of the lesson, by path within it; none if there is no such folder.

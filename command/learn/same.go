@@ -82,7 +82,7 @@ func filesAt(folder, name string) (map[string][]byte, error) {
 // read returns the documents of files without the fields that may differ, by the name of their object, or of their file.
 func (s Same) read(files map[string][]byte) (map[string]any, error) {
 	all := map[string]any{}
-	for _, file := range Names(files) {
+	for _, file := range slices.Sorted(maps.Keys(files)) {
 		documents, err := documentsOf(file, files[file])
 		if err != nil {
 			return nil, err

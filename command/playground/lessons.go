@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"usher.dev/usher/command/learn"
@@ -99,20 +98,17 @@ func (s lessons) check(ctx context.Context, l learn.Lesson, files map[string]str
 		return learn.Verdict{}, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
+	written := map[string][]byte{}
 	for name, text := range files {
 		if _, found := known[name]; !found {
 			return learn.Verdict{}, fmt.Errorf("the lesson has no file %q", name)
 		}
-		if text == "" {
-			continue // not written yet
+		if text != "" { // else it is not written yet
+			written[name] = []byte(text)
 		}
-		file := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return learn.Verdict{}, err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return learn.Verdict{}, err
-		}
+	}
+	if err := learn.Write(folder, written); err != nil {
+		return learn.Verdict{}, err
 	}
 	return l.Check(ctx, folder, s.tools)
 }
