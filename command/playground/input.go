@@ -2,7 +2,9 @@ package playground
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
@@ -34,16 +37,8 @@ type Input struct {
 
 // options returns how the object is sent.
 func (in Input) options() (review.Options, error) {
-	o := review.Options{Operation: admissionv1.Create, SubResource: in.Subresource, User: "kubernetes-admin", Namespace: "default", DryRun: in.DryRun}
-	if in.Operation != "" {
-		o.Operation = admissionv1.Operation(strings.ToUpper(in.Operation))
-	}
-	if in.User != "" {
-		o.User = in.User
-	}
-	if in.Namespace != "" {
-		o.Namespace = in.Namespace
-	}
+	o := review.Options{Operation: admissionv1.Operation(cmp.Or(strings.ToUpper(in.Operation), "CREATE")), SubResource: in.Subresource,
+		User: cmp.Or(in.User, "kubernetes-admin"), Namespace: cmp.Or(in.Namespace, "default"), DryRun: in.DryRun}
 	o.Groups = review.GroupsOf(o.User)
 	if in.Groups != "" {
 		o.Groups = strings.FieldsFunc(in.Groups, func(r rune) bool { return r == ',' || r == ' ' })
@@ -53,7 +48,7 @@ func (in Input) options() (review.Options, error) {
 	}
 	old := review.Read("-", strings.NewReader(in.Old))
 	if len(old) != 1 {
-		return o, errTwoOld
+		return o, errors.New("the stored object is one object, not several")
 	}
 	if tooDeep(old[0].JSON) {
 		return o, fmt.Errorf("it has more than %d lists and mappings in one another", maxDepth)
@@ -223,9 +218,9 @@ func yamlOf(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	text, err := yamlFromJSON(raw)
+	text, err := yaml.JSONToYAML(raw)
 	if err != nil {
 		return string(raw)
 	}
-	return text
+	return string(text)
 }

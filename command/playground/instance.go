@@ -3,7 +3,6 @@ package playground
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,8 +38,6 @@ type keyed struct {
 	key      [sha256.Size]byte
 	instance *instance
 }
-
-func newInstances(suites func() suite.List) *instances { return &instances{suites: suites} }
 
 // facts returns what the page says about usher.
 func (w *instances) facts() facts {
@@ -169,5 +166,3 @@ func onlyPath(suiteOrPath string) string {
 	}
 	return ""
 }
-
-var errTwoOld = errors.New("the stored object is one object, not several")

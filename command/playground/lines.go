@@ -8,16 +8,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/yamlnode"
 )
-
-func yamlFromJSON(raw []byte) (string, error) {
-	text, err := sigsyaml.JSONToYAML(raw)
-	return string(text), err
-}
 
 // lineInText matches the line that the YAML decoder names.
 var lineInText = regexp.MustCompile(`\bline (\d+)`)

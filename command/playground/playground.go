@@ -48,7 +48,7 @@ func New(o Options, hosts []string) http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	instances := newInstances(o.Suites)
+	instances := &instances{suites: o.Suites}
 	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
 	lessons.routes(mux)
 	mux.HandleFunc("GET /records/{n}", func(w http.ResponseWriter, r *http.Request) { serveRecord(w, r, o.Records, o.Start) })
