@@ -2,10 +2,13 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,19 +54,9 @@ func writeSums(sums string, files []string) error {
 }
 
 // pack writes an archive with the binary, the license and the first page of the documentation.
-func (s source) pack(binary, archive string) (err error) {
-	file, err := os.Create(archive)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := file.Close(); err == nil {
-			err = closed
-		}
-	}()
-	zipped := gzip.NewWriter(file)
-	w := tar.NewWriter(zipped)
+func (s source) pack(binary, archive string) error {
 	folder := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+	var entries []entry
 	for _, from := range []struct {
 		file string
 		mode int64
@@ -72,17 +65,33 @@ func (s source) pack(binary, archive string) (err error) {
 		if err != nil {
 			return err
 		}
-		header := tar.Header{Name: folder + "/" + filepath.Base(from.file), Typeflag: tar.TypeReg, Mode: from.mode, Size: int64(len(content)),
-			ModTime: s.date, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(&header); err != nil {
-			return err
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
+		entries = append(entries, entry{tar.Header{Name: folder + "/" + filepath.Base(from.file), Typeflag: tar.TypeReg, Mode: from.mode}, content})
 	}
-	if err := w.Close(); err != nil {
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	if err := errors.Join(s.writeTar(zipped, entries...), zipped.Close()); err != nil {
 		return err
 	}
-	return zipped.Close()
+	return os.WriteFile(archive, out.Bytes(), 0o644)
+}
+
+// entry is a file or a directory in a tar.
+type entry struct {
+	tar.Header
+	content []byte
+}
+
+// writeTar writes entries with the date of the source.
+func (s source) writeTar(to io.Writer, entries ...entry) error {
+	w := tar.NewWriter(to)
+	for _, e := range entries {
+		e.Size, e.ModTime, e.Format = int64(len(e.content)), s.date, tar.FormatUSTAR
+		if err := w.WriteHeader(&e.Header); err != nil {
+			return err
+		}
+		if _, err := w.Write(e.content); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }

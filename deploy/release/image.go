@@ -118,22 +118,9 @@ func (s source) configured(made v1.Image, p platform) *v1.ConfigFile {
 // layer returns the only layer: the binary, and the directory that it may write to.
 func (s source) layer(binary []byte) ([]byte, error) {
 	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, entry := range []tar.Header{
-		{Name: "usher", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(binary))},
-		{Name: "home/", Typeflag: tar.TypeDir, Mode: 0o755},
-		{Name: "home/usher/", Typeflag: tar.TypeDir, Mode: 0o755, Uid: imageUser, Gid: imageUser},
-	} {
-		entry.ModTime, entry.Format = s.date, tar.FormatUSTAR
-		if err := w.WriteHeader(&entry); err != nil {
-			return nil, err
-		}
-		if entry.Typeflag == tar.TypeReg {
-			if _, err := w.Write(binary); err != nil {
-				return nil, err
-			}
-		}
-	}
-	err := w.Close()
+	err := s.writeTar(&out,
+		entry{tar.Header{Name: "usher", Typeflag: tar.TypeReg, Mode: 0o755}, binary},
+		entry{tar.Header{Name: "home/", Typeflag: tar.TypeDir, Mode: 0o755}, nil},
+		entry{tar.Header{Name: "home/usher/", Typeflag: tar.TypeDir, Mode: 0o755, Uid: imageUser, Gid: imageUser}, nil})
 	return out.Bytes(), err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 // sbom writes the SBOM of a binary, in CycloneDX' JSON: the modules and the version of Go that the linker recorded in
 // the binary itself, so that the list is complete, and has nothing that is not in the binary.
-func (s source) sbom(binary, file string) (err error) {
+func (s source) sbom(binary, file string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -22,16 +23,11 @@ func (s source) sbom(binary, file string) (err error) {
 		return err
 	}
 	bom := s.bill(info, fmt.Sprintf("%x", sha256.Sum256(content)))
-	out, err := os.Create(file)
-	if err != nil {
+	var out bytes.Buffer
+	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 		return err
 	}
-	defer func() {
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
-	}()
-	return cdx.NewBOMEncoder(out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
 // bill returns the SBOM of a binary with the given checksum.
