@@ -5,7 +5,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Policy is the whole policy file. A section that is left out does nothing.
@@ -61,6 +60,3 @@ func (p *Policy) Warnings() (all []string) {
 	}
 	return all
 }
-
-// byName compares parts by their names.
-func byName(a, b part) int { return strings.Compare(a.name, b.name) }

@@ -107,7 +107,7 @@ func decode(text []byte, schema Schema) (policy *Policy, problems []error) {
 			policy.parts, problems = append(policy.parts, read), append(problems, wrong...)
 		}
 	}
-	slices.SortFunc(policy.parts, byName)
+	slices.SortFunc(policy.parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return policy, problems
 }

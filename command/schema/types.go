@@ -126,11 +126,7 @@ func (g *generator) structure(n *Node, t reflect.Type) *Node {
 	if g.definitions[name] == nil {
 		d := &Node{Kind: t}
 		g.definitions[name] = d
-		docs := map[string]string{}
-		if described, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
-			docs = described.SwaggerDoc()
-		}
-		g.addFields(d, t, docs)
+		g.addFields(d, t, docsOf(t, map[string]string{}))
 	}
 	n.Ref = "#/definitions/" + name
 	return n
@@ -149,7 +145,7 @@ func (g *generator) addFields(n *Node, t reflect.Type, docs map[string]string) {
 		case !f.IsExported() || name == "-":
 			continue
 		case name == "" && f.Anonymous:
-			g.addFields(n, f.Type, embeddedDocs(f.Type, docs))
+			g.addFields(n, f.Type, docsOf(f.Type, docs))
 			continue
 		}
 		tag := f.Tag
@@ -167,8 +163,8 @@ func (g *generator) addFields(n *Node, t reflect.Type, docs map[string]string) {
 	}
 }
 
-// embeddedDocs returns the descriptions of a type of Kubernetes that is embedded in another.
-func embeddedDocs(t reflect.Type, docs map[string]string) map[string]string {
+// docsOf returns the descriptions of the fields of a type of Kubernetes, or other ones if it has none itself.
+func docsOf(t reflect.Type, docs map[string]string) map[string]string {
 	if described, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok && docs != nil {
 		return described.SwaggerDoc()
 	}
