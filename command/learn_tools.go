@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,15 +13,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/learn"
 	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/apiserver"
-	"usher.dev/usher/server/suite"
 )
 
 // learnTools returns what lessons are checked with: the same as the commands test and doctor.
@@ -55,18 +53,12 @@ func (p Program) learnCalled(ctx context.Context, c learn.Called, manifest []byt
 	if err != nil {
 		return "", err
 	}
-	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates())))
-	examiner, err := doctor.NewExaminer(ctx, source, kinds)
+	examiner, err := p.examinerOf(ctx, source)
 	if err != nil {
 		return "", err
 	}
-	o := review.Options{Operation: admissionv1.Create, SubResource: c.SubResource, User: "kubernetes-admin", Namespace: "default"}
-	if c.Operation != "" {
-		o.Operation = admissionv1.Operation(c.Operation)
-	}
-	if c.As != "" {
-		o.User = c.As
-	}
+	o := review.Options{Operation: admissionv1.Operation(cmp.Or(c.Operation, "CREATE")), SubResource: c.SubResource,
+		User: cmp.Or(c.As, "kubernetes-admin"), Namespace: "default"}
 	o.Groups = review.GroupsOf(o.User)
 	documents := review.Read(c.Manifest, bytes.NewReader(manifest))
 	examiner.Learn(ctx, documents, o)

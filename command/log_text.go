@@ -1,6 +1,7 @@
 package command
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/sirupsen/logrus"
@@ -30,21 +31,13 @@ func (f legible) Format(entry *logrus.Entry) ([]byte, error) {
 	return f.Formatter.Format(&clean)
 }
 
+// withinLine matches a text without line breaks and tabs.
+var withinLine = regexp.MustCompile(`[^\n\t]+`)
+
 // printableLines is admit.Printable for a text of several lines.
 func printableLines(text string) string {
 	if !strings.ContainsAny(text, "\n\t") {
-		return admit.Printable(text)
+		return admit.Printable(text) // as nearly always
 	}
-	var b strings.Builder
-	for len(text) > 0 {
-		end := strings.IndexAny(text, "\n\t")
-		if end < 0 {
-			end = len(text) - 1
-			b.WriteString(admit.Printable(text))
-		} else {
-			b.WriteString(admit.Printable(text[:end]) + text[end:end+1])
-		}
-		text = text[end+1:]
-	}
-	return b.String()
+	return withinLine.ReplaceAllStringFunc(text, admit.Printable)
 }

@@ -81,7 +81,7 @@ func (p Program) printSteps(gates gate.Set, o stepsOptions, names []string) erro
 	}
 	p.warnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
 	if o.effective.on {
-		return p.printEffective(gates, policy, o, names)
+		return p.printEffective(gates, listed, policy, o, names)
 	}
 	rows := slices.DeleteFunc(stepRows(listed, policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if o.output == "json" {
@@ -134,7 +134,11 @@ func printStepsText(to io.Writer, rows []stepRow) {
 	for _, s := range rows {
 		if s.Path != path {
 			path, n = s.Path, 0
-			_, _ = fmt.Fprintf(to, "%s  %s%s\n", s.Path, s.Suite, gateText(s.RouteGate))
+			gate := ""
+			if s.RouteGate != "" {
+				gate = ", gate: " + s.RouteGate
+			}
+			_, _ = fmt.Fprintf(to, "%s  %s%s\n", s.Path, s.Suite, gate)
 		}
 		n++
 		_, _ = fmt.Fprintf(to, "  %d. %-22s %s\n", n, s.Step, s.Doc)
@@ -145,13 +149,6 @@ func printStepsText(to io.Writer, rows []stepRow) {
 			_, _ = fmt.Fprintf(to, "     %s\n", o.text(true))
 		}
 	}
-}
-
-func gateText(name string) string {
-	if name == "" {
-		return ""
-	}
-	return ", gate: " + name
 }
 
 // details says what is not as usual with a step: enforced, and always on.

@@ -75,12 +75,8 @@ type described struct {
 }
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
-func (p Program) printEffective(gates gate.Set, policy *config.Policy, all stepsOptions, names []string) error {
+func (p Program) printEffective(gates gate.Set, listed suite.List, policy *config.Policy, all stepsOptions, names []string) error {
 	o := all.effective
-	listed, err := p.Suites.Named(all.suites)
-	if err != nil {
-		return err
-	}
 	opened, err := o.clusterSource.from().Open(cluster.Options{
 		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
 	if err != nil {
