@@ -138,18 +138,15 @@ func typeError(value any, want string, at *field.Path) field.ErrorList {
 	switch v := value.(type) {
 	case string:
 		found = "text"
-	case float64, bool:
-		found = "a number"
-		if _, isBool := v.(bool); isBool {
-			found = "true or false" // also of the words yes, no, on and off
-		}
-		if _, isBool := v.(bool); isBool && want == "text" {
-			remedy = "; write it in quotes: YAML reads y, n, yes, no, on and off as true or false"
-		} else if want == "text" {
-			remedy = fmt.Sprintf("; quote it: \"%v\"", v)
-		}
+	case bool: // also of the words yes, no, on and off
+		found, remedy = "true or false", "; write it in quotes: YAML reads y, n, yes, no, on and off as true or false"
+	case float64:
+		found, remedy = "a number", fmt.Sprintf("; quote it: \"%v\"", v)
 	case []any:
 		found = "a list"
+	}
+	if want != "text" {
+		remedy = ""
 	}
 	return field.ErrorList{field.TypeInvalid(at, abbreviate(value), "must be "+want+", and is "+found+remedy)}
 }

@@ -20,11 +20,10 @@ func (r *run) again() (findings []review.Finding) {
 	if len(result) == 0 || string(result) == "null" || r.report.Operation != "CREATE" && r.report.Operation != "UPDATE" {
 		return nil
 	}
-	if f := r.idempotence(result); f != nil {
-		return []review.Finding{*f}
-	}
-	if f := r.withSidecar(result); f != nil {
-		return []review.Finding{*f}
+	for _, check := range []func(json.RawMessage) *review.Finding{r.idempotence, r.withSidecar} {
+		if f := check(result); f != nil {
+			return []review.Finding{*f}
+		}
 	}
 	return nil
 }
@@ -62,8 +61,9 @@ const sidecarName = "foreign-sidecar"
 
 // withSidecar sends the result with a container in front, as injectors add it: nothing else may change.
 func (r *run) withSidecar(result json.RawMessage) *review.Finding {
+	original, _ := review.DecodeJSON(r.report.Before)
 	object, err := review.DecodeJSON(result)
-	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(r.sent())) {
+	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(original)) {
 		return nil
 	}
 	third, err := r.send(asJSON(object))
@@ -88,12 +88,6 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 			review.DiffNamed("result", "after a foreign sidecar", asJSON(object), asJSON(after)))
 	}
 	return nil
-}
-
-// sent returns the object as it was sent.
-func (r *run) sent() any {
-	object, _ := review.DecodeJSON(r.report.Before)
-	return object
 }
 
 // podSpec returns the spec of a pod, or of the template of a workload; nil for other objects.

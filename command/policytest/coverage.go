@@ -57,18 +57,23 @@ func (s *Share) count(shown, all int) {
 	}
 }
 
-// stepsOf returns the steps of the routes of all instances, and whether a case shows each change or refuse something.
-func stepsOf(results []Result, instances map[setting]*instance) Share {
-	all := map[string]bool{}
+// eachStep calls do with each step of the routes of instances that is on, and has something to do.
+func eachStep(instances map[setting]*instance, do func(path string, s admit.Step)) {
 	for _, w := range instances {
 		for _, route := range w.routes {
 			for _, s := range route.Chain.Steps() {
 				if !s.Idle && s.Mode != admit.Off {
-					all[route.Path+"  "+s.Name] = false
+					do(route.Path, s)
 				}
 			}
 		}
 	}
+}
+
+// stepsOf returns the steps of the routes of all instances, and whether a case shows each change or refuse something.
+func stepsOf(results []Result, instances map[setting]*instance) Share {
+	all := map[string]bool{}
+	eachStep(instances, func(path string, s admit.Step) { all[path+"  "+s.Name] = false })
 	for _, r := range results {
 		for _, call := range r.Report.Calls {
 			for _, s := range call.Steps {
@@ -90,13 +95,7 @@ var knownRefusals string
 // are left out: what they refuse is in the policy, of which the parts are counted.
 func refusalsOf(results []Result, instances map[setting]*instance) Share {
 	on, all := map[string]bool{}, map[string]bool{}
-	for _, w := range instances {
-		for _, route := range w.routes {
-			for _, s := range route.Chain.Steps() {
-				on[s.Name] = on[s.Name] || !s.Idle && s.Mode != admit.Off && s.Section == nil
-			}
-		}
-	}
+	eachStep(instances, func(_ string, s admit.Step) { on[s.Name] = on[s.Name] || s.Section == nil })
 	for line := range strings.Lines(knownRefusals) {
 		if step, _, _ := strings.Cut(line, " "); on[step] {
 			all[strings.TrimSpace(line)] = false
