@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -130,7 +131,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 		}
 		body, err := review.AsReview(d, options, catalogue)
 		if err != nil {
-			a.Problems = append(a.Problems, Problem{Tab: "object", Line: lineOf(d, err), Text: err.Error()})
+			a.Problems = append(a.Problems, Problem{Tab: "object", Line: cmp.Or(lineIn(err.Error()), d.Line), Text: err.Error()})
 			continue
 		}
 		choice, err := chooser.Choose(body)

@@ -9,31 +9,27 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/yamlnode"
 )
 
 // lineInText matches the line that the YAML decoder names.
 var lineInText = regexp.MustCompile(`\bline (\d+)`)
 
-// lineOf returns the line of a problem of a document in the text, counted from 1, or that where the document begins.
-func lineOf(d review.Document, err error) int {
-	if m := lineInText.FindStringSubmatch(err.Error()); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		return n
+// lineIn returns the line that the YAML decoder names in a text, counted from 1; 0 if it names none.
+func lineIn(text string) (line int) {
+	if m := lineInText.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
 	}
-	return d.Line
+	return line
 }
 
 // policyProblems returns the problems of a policy at their lines.
 func policyProblems(text string, wrong []error) (all []Problem) {
 	places := newPlaces(text, 1)
 	for _, err := range wrong {
-		p := Problem{Tab: "policy", Text: err.Error()}
+		p := Problem{Tab: "policy", Line: lineIn(err.Error()), Text: err.Error()}
 		if at, ok := errors.AsType[*field.Error](err); ok {
 			p.Line = places.lineOf(at.Field)
-		} else if m := lineInText.FindStringSubmatch(p.Text); m != nil {
-			p.Line, _ = strconv.Atoi(m[1])
 		}
 		all = append(all, p)
 	}
