@@ -84,4 +84,7 @@ func TestFieldOf(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
+	if got := fieldOf([]byte(`[1]`), "a"); got != "null" {
+		t.Errorf("a field of a list: %s", got)
+	}
 }

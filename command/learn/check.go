@@ -222,9 +222,7 @@ func stored(ctx context.Context, c Cluster, tools Tools) (string, error) {
 // fieldOf returns the text of a field; of a list or mapping, its JSON.
 func fieldOf(raw []byte, path string) string {
 	var object map[string]any
-	if json.Unmarshal(raw, &object) != nil {
-		return ""
-	}
+	_ = json.Unmarshal(raw, &object) // what is no object has no fields
 	value, _, _ := unstructured.NestedFieldNoCopy(object, strings.Split(path, ".")...)
 	return text(value)
 }
