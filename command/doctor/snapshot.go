@@ -55,17 +55,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	f.policies = make([]admissionPolicies, len(policyKinds))
 	var calls []func()
 	for i, kind := range policyKinds {
-		calls = append(calls, func() {
-			policies, problems := readPolicies(ctx, source, kind)
-			for _, err := range problems {
-				what := "admission policies and their bindings"
-				if errors.As(err, new(*reader.MalformedError)) {
-					what = "what it says"
-				}
-				failed(err, what)
-			}
-			f.policies[i] = policies
-		})
+		calls = append(calls, func() { f.policies[i] = policiesIn(ctx, source, kind, failed) })
 	}
 	for i, kind := range configurationKinds() {
 		calls = append(calls, func() {
@@ -100,6 +90,19 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, calledBy(f.webhooks)) }, func() { f.readRevived(ctx, failed) })
 	slices.SortFunc(f.unread, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return f
+}
+
+// policiesIn reads the admission policies of a kind.
+func policiesIn(ctx context.Context, source reader.Source, kind string, failed func(error, string)) admissionPolicies {
+	policies, problems := readPolicies(ctx, source, kind)
+	for _, err := range problems {
+		what := "admission policies and their bindings"
+		if errors.As(err, new(*reader.MalformedError)) {
+			what = "what it says"
+		}
+		failed(err, what)
+	}
+	return policies
 }
 
 // withName adds the label that the API server sets on every Namespace.
