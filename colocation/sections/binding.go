@@ -48,12 +48,8 @@ var BindingSection = config.Section[*Binding]{Name: "binding", Check: (*Binding)
 `}
 
 // check returns all problems of the section.
-func (b *Binding) check(at *field.Path) (problems field.ErrorList) {
-	for i, user := range b.Users {
-		if problem := checkUser(user); problem != "" {
-			problems = append(problems, field.Invalid(at.Child("users").Index(i), user, problem))
-		}
-	}
+func (b *Binding) check(at *field.Path) field.ErrorList {
+	problems := checkEach(b.Users, at.Child("users"), checkUser)
 	if len(b.Users) > 0 && b.Namespaces == nil {
 		problems = append(problems, field.Required(at.Child("namespaces"),
 			`write ["*"] to protect the pods of all namespaces, or their names`))
@@ -61,9 +57,10 @@ func (b *Binding) check(at *field.Path) (problems field.ErrorList) {
 	if !slices.Equal(b.Namespaces, []string{AllNamespaces}) {
 		problems = append(problems, checkEach(b.Namespaces, at.Child("namespaces"), checkNamespace)...)
 	}
-	problems = append(problems, checkEach(b.ExcludeNamespaces, at.Child("excludeNamespaces"), validation.IsDNS1123Label)...)
-	problems = append(problems, checkEach(b.BypassLabels, at.Child("bypassLabels"), validation.IsQualifiedName)...)
-	return append(problems, checkEach(b.BypassAnnotations, at.Child("bypassAnnotations"), validation.IsQualifiedName)...)
+	return slices.Concat(problems,
+		checkEach(b.ExcludeNamespaces, at.Child("excludeNamespaces"), validation.IsDNS1123Label),
+		checkEach(b.BypassLabels, at.Child("bypassLabels"), validation.IsQualifiedName),
+		checkEach(b.BypassAnnotations, at.Child("bypassAnnotations"), validation.IsQualifiedName))
 }
 
 func checkEach(values []string, at *field.Path, check func(string) []string) (problems field.ErrorList) {
@@ -82,27 +79,27 @@ func checkNamespace(name string) []string {
 	return validation.IsDNS1123Label(name)
 }
 
-// checkUser returns what is wrong with a user, or "". The rules are strict because a pattern that matches more than its
+// checkUser returns what is wrong with a user. The rules are strict because a pattern that matches more than its
 // author meant lets unintended users bind pods.
-func checkUser(user string) string {
+func checkUser(user string) []string {
 	prefix, _ := strings.CutSuffix(user, AnyPart)
 	account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
 	switch {
 	case strings.TrimSpace(user) != user || prefix == "":
-		return "must be the exact name of a user, without blanks around it"
+		return []string{"must be the exact name of a user, without blanks around it"}
 	case strings.Contains(prefix, "*"):
-		return `"*" can only be the whole last part of a name, after a colon, such as system:serviceaccount:kube-system:*`
+		return []string{`"*" can only be the whole last part of a name, after a colon, such as system:serviceaccount:kube-system:*`}
 	case isAccount:
 		return checkServiceAccount(account)
 	}
-	return ""
+	return nil
 }
 
 // checkServiceAccount checks the part of a user's name after system:serviceaccount:.
-func checkServiceAccount(account string) string {
+func checkServiceAccount(account string) []string {
 	namespace, name, _ := strings.Cut(account, ":")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || name != "*" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "must be system:serviceaccount:NAMESPACE:NAME, or * for the name"
+		return []string{"must be system:serviceaccount:NAMESPACE:NAME, or * for the name"}
 	}
-	return ""
+	return nil
 }

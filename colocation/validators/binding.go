@@ -19,17 +19,6 @@ import (
 // admit.ErrNotReady if the pod may just not have been observed yet; the step then fails instead of guessing.
 type PodKeys func(namespace, name string) (labels, annotations []string, known bool, err error)
 
-// The decisions on a binding, in the reference's words. The one by the pod's labels is made last, because it needs a
-// lookup.
-const (
-	allowedUser      = "allowed_username"
-	excludedSpace    = "excluded_ns"
-	outOfScope       = "out_of_scope"
-	bypassLabel      = "bypass_label"
-	bypassAnnotation = "bypass_annotation"
-	deniedBinding    = "denied"
-)
-
 // binding lets only the users of the policy bind pods to nodes: any other binding bypasses the scheduler with its
 // quotas, reservations and placement. A label or an annotation of the pod lets every user bind it; the audit log
 // records the decision.
@@ -45,34 +34,26 @@ func binding(policy *sections.Binding, pods PodKeys) admit.Validator[views.Bindi
 			if users.mayBind(req) {
 				return nil, nil
 			}
-			decision, known, err := decideByPod(policy, pods, req.Namespace, boundPod(req, b))
-			if err != nil {
+			bypassed, known, err := users.bypassed(req, pods, boundPod(req, b))
+			switch {
+			case err != nil:
 				return nil, fmt.Errorf("reading pod %s/%s: %w", req.Namespace, boundPod(req, b), err)
-			}
-			if recordBinding(req, decision); decision != deniedBinding {
+			case bypassed:
 				return nil, nil
 			}
+			denyBinding(req)
 			return field.ErrorList{bindingProblem(policy, req, b, known)}, nil
 		},
 	}
 }
 
-// recordBinding records a decision in the audit log, and explains which part of the policy allows the binding.
-func recordBinding(req *admit.Request, decision string) {
+// allowBinding records a decision in the audit log, in the reference's words, and explains it.
+func allowBinding(req *admit.Request, decision, why string, names ...string) {
 	req.Audit("binding", decision)
-	switch decision {
-	case allowedUser:
-		req.Explain("binding.users of the policy names user %s", req.UserInfo.Username)
-	case excludedSpace:
-		req.Explain("the policy's section binding excludes namespace %s", req.Namespace)
-	case outOfScope:
-		req.Explain("binding.namespaces of the policy does not name namespace %s", req.Namespace)
-	case bypassLabel:
-		req.Explain("the pod has a label that lets every user bind it")
-	case bypassAnnotation:
-		req.Explain("the pod has an annotation that lets every user bind it")
-	}
+	req.Explain(why, names...)
 }
+
+func denyBinding(req *admit.Request) { req.Audit("binding", "denied") }
 
 // mayBind reports whether the policy lets the user of a request bind any pod of its namespace, and records that.
 func (b binders) mayBind(req *admit.Request) bool {
@@ -80,32 +61,34 @@ func (b binders) mayBind(req *admit.Request) bool {
 	case policy == nil || len(policy.Users) == 0:
 		req.Explain("binding.users of the policy names no user: every user may bind pods")
 	case b.allow(req.UserInfo.Username):
-		recordBinding(req, allowedUser)
+		allowBinding(req, "allowed_username", "binding.users of the policy names user %s", req.UserInfo.Username)
 	case slices.Contains(policy.Excluded(), req.Namespace):
-		recordBinding(req, excludedSpace)
+		allowBinding(req, "excluded_ns", "the policy's section binding excludes namespace %s", req.Namespace)
 	case !slices.Contains(policy.Namespaces, sections.AllNamespaces) && !slices.Contains(policy.Namespaces, req.Namespace):
-		recordBinding(req, outOfScope)
+		allowBinding(req, "out_of_scope", "binding.namespaces of the policy does not name namespace %s", req.Namespace)
 	default:
 		return false
 	}
 	return true
 }
 
-// decideByPod decides by the pod's labels and annotations. An unknown pod has none.
-func decideByPod(policy *sections.Binding, pods PodKeys, namespace, name string) (decision string, known bool, err error) {
-	if len(policy.Bypassing()) == 0 && len(policy.BypassAnnotations) == 0 {
-		return deniedBinding, true, nil
+// bypassed reports whether a label or an annotation of a pod lets every user bind it, and records that. An unknown pod has neither.
+func (b binders) bypassed(req *admit.Request, pods PodKeys, name string) (bypassed, known bool, err error) {
+	if len(b.policy.Bypassing()) == 0 && len(b.policy.BypassAnnotations) == 0 {
+		return false, true, nil
 	}
-	labels, annotations, known, err := pods(namespace, name)
+	labels, annotations, known, err := pods(req.Namespace, name)
 	switch {
 	case err != nil:
-		return "", false, err
-	case hasAny(labels, policy.Bypassing()):
-		return bypassLabel, known, nil
-	case hasAny(annotations, policy.BypassAnnotations):
-		return bypassAnnotation, known, nil
+		return false, false, err
+	case hasAny(labels, b.policy.Bypassing()):
+		allowBinding(req, "bypass_label", "the pod has a label that lets every user bind it")
+	case hasAny(annotations, b.policy.BypassAnnotations):
+		allowBinding(req, "bypass_annotation", "the pod has an annotation that lets every user bind it")
+	default:
+		return false, known, nil
 	}
-	return deniedBinding, known, nil
+	return true, known, nil
 }
 
 func hasAny(present, keys []string) bool {

@@ -39,7 +39,7 @@ func bindingBypass(policy *sections.Binding) admit.Validator[admit.Pod] {
 			if users.mayBind(req) {
 				return nil, nil
 			}
-			recordBinding(req, deniedBinding)
+			denyBinding(req)
 			for _, at := range set {
 				problems = append(problems, field.Forbidden(at, fmt.Sprintf(
 					"user %q may not let every user bind the pod: binding.users of usher's policy does not name the user; "+

@@ -31,7 +31,7 @@ func nodeName(policy *sections.Binding) admit.Validator[admit.Pod] {
 			case users.mayBind(req):
 				return nil, nil
 			}
-			recordBinding(req, deniedBinding)
+			denyBinding(req)
 			return field.ErrorList{field.Forbidden(admit.NodeNamePath, fmt.Sprintf(
 				"user %q may not bind pods to nodes, and so not create one on node %.63q: binding.users of usher's policy does not name the user; "+
 					"remove the field and leave the node to the scheduler (spec.affinity can ask for one), or have the user added there",
