@@ -31,12 +31,6 @@ func request(pod *corev1.Pod, how podresource.PodResourcesOptions) corev1.Resour
 	return list
 }
 
-// HasResource reports whether a list has a non-zero amount of a resource.
-func HasResource(list corev1.ResourceList, name corev1.ResourceName) bool {
-	q, ok := list[name]
-	return ok && !q.IsZero()
-}
-
 // WholeCores reports whether a quantity of cpu is a whole number of cores, as pods with exclusive CPUs must request.
 func WholeCores(cpu resource.Quantity) bool { return cpu.RoundUp(0) }
 

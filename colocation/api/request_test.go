@@ -67,12 +67,6 @@ func TestPodRequestLeavesThePodAlone(t *testing.T) {
 	}
 }
 
-func TestAsks(t *testing.T) {
-	if request := list("cpu", "0", "memory", "1"); HasResource(request, "cpu") || !HasResource(request, "memory") || HasResource(request, "x") {
-		t.Error(request)
-	}
-}
-
 func TestWholeCores(t *testing.T) {
 	for text, want := range map[string]bool{
 		"1": true, "0": true, "2000m": true, "1.0": true, "1k": true, "9E": true,

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/mutators/amplify"
 )
 
 // PodRequests holds what quotas need of all pods: requests, node, quota label, and whether they have ended.
@@ -81,7 +81,7 @@ func containersOf(list []requestingContainer) []corev1.Container {
 	return containers
 }
 
-// NodeRequests returns the sum of the cpu and memory requests of the pods on a node, without those that have ended.
+// NodeRequests returns the sum of the requests of the pods on a node, without those that have ended.
 // known is false before pods were listed. It scans all pods (10 ms for 100,000), so it is for rare queries only.
 func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, known bool) {
 	pods, err := PodRequests.All(q.Now())
@@ -91,21 +91,10 @@ func (q Questions) NodeRequests(node string) (requests corev1.ResourceList, know
 	requests = corev1.ResourceList{}
 	for _, pod := range pods.Each() {
 		if pod.Node == node && !pod.Ended {
-			addRequests(requests, pod)
+			quantity.AddTo(requests, pod.Requests)
 		}
 	}
 	return requests, true
-}
-
-// addRequests adds the cpu and memory requests of a pod to a sum.
-func addRequests(sum corev1.ResourceList, p *quota.Pod) {
-	for _, name := range amplify.Amplifiable() {
-		if api.HasResource(p.Requests, name) {
-			total := sum[name].DeepCopy()
-			total.Add(p.Requests[name])
-			sum[name] = total
-		}
-	}
 }
 
 // PodsOf returns the pods that belong to a quota, as sorted namespace/name, and their number. labelOnly is gate
