@@ -1,7 +1,6 @@
 package slo
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -42,11 +41,40 @@ func compileSelector(value any, at *field.Path, found *finding) selector.Constra
 	return s
 }
 
-// labelSelector returns the typed form of a tree; false if a part of it has the wrong type, which is reported
+// labelSelector extracts the typed form from a tree; false if a part of it has the wrong type, which is reported
 // elsewhere.
 func labelSelector(tree map[string]any) (s metav1.LabelSelector, whole bool) {
-	text, err := json.Marshal(tree)
-	return s, err == nil && json.Unmarshal(text, &s) == nil
+	whole = true
+	labels := members(tree["matchLabels"], &whole)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if s.MatchLabels == nil {
+			s.MatchLabels = map[string]string{}
+		}
+		s.MatchLabels[key] = textOf(labels[key], &whole)
+	}
+	for _, value := range elements(tree["matchExpressions"], &whole) {
+		expression := members(value, &whole)
+		e := metav1.LabelSelectorRequirement{
+			Key: textOf(expression["key"], &whole), Operator: metav1.LabelSelectorOperator(textOf(expression["operator"], &whole)),
+		}
+		for _, value := range elements(expression["values"], &whole) {
+			e.Values = append(e.Values, textOf(value, &whole))
+		}
+		s.MatchExpressions = append(s.MatchExpressions, e)
+	}
+	return s, whole
+}
+
+// These extract a part of a tree, with null as the zero value, and clear ok if it has the wrong type.
+func textOf(value any, ok *bool) string          { return as[string](value, ok) }
+func elements(value any, ok *bool) []any         { return as[[]any](value, ok) }
+func members(value any, ok *bool) map[string]any { return as[map[string]any](value, ok) }
+func as[T any](value any, ok *bool) (part T) {
+	part, fits := value.(T)
+	if !fits && value != nil {
+		*ok = false
+	}
+	return part
 }
 
 // checkSelector reports what is invalid in a label selector.
