@@ -28,8 +28,7 @@ func (l *list) claim(c *corev1.PersistentVolumeClaimSpec, at *field.Path) {
 	l.missing(len(c.AccessModes) == 0, at.Child("accessModes"), "such as ReadWriteOnce")
 	others := false
 	for i, mode := range c.AccessModes {
-		l.required(at.Child("accessModes").Index(i), string(mode), "such as ReadWriteOnce")
-		oneOf(l, at.Child("accessModes").Index(i), mode, modes...)
+		chosen(l, at.Child("accessModes").Index(i), mode, "such as ReadWriteOnce", modes...)
 		others = others || mode != corev1.ReadWriteOncePod && slices.Contains(modes, mode)
 	}
 	l.forbidden(others && slices.Contains(c.AccessModes, corev1.ReadWriteOncePod), at.Child("accessModes"), "ReadWriteOncePod stands alone")
@@ -39,8 +38,7 @@ func (l *list) claim(c *corev1.PersistentVolumeClaimSpec, at *field.Path) {
 	l.className(c.StorageClassName, at.Child("storageClassName"))
 	l.className(c.VolumeAttributesClassName, at.Child("volumeAttributesClassName"))
 	if c.VolumeMode != nil {
-		l.required(at.Child("volumeMode"), string(*c.VolumeMode), "write Filesystem or Block")
-		oneOf(l, at.Child("volumeMode"), *c.VolumeMode, corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)
+		chosen(l, at.Child("volumeMode"), *c.VolumeMode, "write Filesystem or Block", corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)
 	}
 	if c.Selector != nil {
 		l.add(metav1validation.ValidateLabelSelector(c.Selector, metav1validation.LabelSelectorValidationOptions{}, at.Child("selector"))...)

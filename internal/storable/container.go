@@ -105,22 +105,19 @@ func (l *list) hostPorts(ports []corev1.ContainerPort, seen map[string]bool, at 
 // restarts adds the problems of when a container starts again.
 func (l *list) restarts(c *corev1.Container, at *field.Path) {
 	if c.RestartPolicy != nil {
-		l.missing(*c.RestartPolicy == "", at.Child("restartPolicy"), "leave it out, or write Always for a native sidecar")
-		oneOf(l, at.Child("restartPolicy"), *c.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+		chosen(l, at.Child("restartPolicy"), *c.RestartPolicy, "leave it out, or write Always for a native sidecar", corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
 	at, rules := at.Child("restartPolicyRules"), c.RestartPolicyRules
 	l.forbidden(len(rules) > 0 && c.RestartPolicy == nil, at, "rules need a restartPolicy of the container")
 	l.when(len(rules) > 20, field.TooMany(at, len(rules), 20))
 	for i, rule := range rules {
 		at := at.Index(i)
-		l.required(at.Child("action"), string(rule.Action), "write Restart")
-		oneOf(l, at.Child("action"), rule.Action, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		chosen(l, at.Child("action"), rule.Action, "write Restart", corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
 			l.add(field.Required(at.Child("exitCodes"), "the exit codes that the rule is for"))
 			continue
 		}
-		l.required(at.Child("exitCodes", "operator"), string(rule.ExitCodes.Operator), "write In or NotIn")
-		oneOf(l, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		chosen(l, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator, "write In or NotIn", corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		l.when(len(rule.ExitCodes.Values) > 255, field.TooMany(at.Child("exitCodes", "values"), len(rule.ExitCodes.Values), 255))
 	}
 }
@@ -132,10 +129,8 @@ func (l *list) resizePolicy(c *corev1.Container, initial bool, at *field.Path) {
 		at := at.Index(i)
 		l.duplicate(seen[p.ResourceName], at.Child("resourceName"), p.ResourceName)
 		seen[p.ResourceName] = true
-		l.required(at.Child("resourceName"), string(p.ResourceName), "write cpu or memory")
-		oneOf(l, at.Child("resourceName"), p.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
-		l.required(at.Child("restartPolicy"), string(p.RestartPolicy), "write NotRequired or RestartContainer")
-		oneOf(l, at.Child("restartPolicy"), p.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		chosen(l, at.Child("resourceName"), p.ResourceName, "write cpu or memory", corev1.ResourceCPU, corev1.ResourceMemory)
+		chosen(l, at.Child("restartPolicy"), p.RestartPolicy, "write NotRequired or RestartContainer", corev1.NotRequired, corev1.RestartContainer)
 		l.invalid(initial && !always(c) && p.RestartPolicy == corev1.RestartContainer,
 			at.Child("restartPolicy"), p.RestartPolicy, "an init container that is no native sidecar cannot be restarted; write NotRequired")
 	}

@@ -83,8 +83,7 @@ func (l *list) handler(h corev1.LifecycleHandler, grpc *corev1.GRPCAction, at *f
 		handlers++
 		l.between(at.Child("grpc", "port"), int64(grpc.Port), 1, 65535)
 		if grpc.Mode != nil {
-			l.required(at.Child("grpc", "mode"), string(*grpc.Mode), "write Plaintext, or leave it out")
-			oneOf(l, at.Child("grpc", "mode"), *grpc.Mode, corev1.GRPCProbeModePlaintext, corev1.GRPCProbeModeTLS)
+			chosen(l, at.Child("grpc", "mode"), *grpc.Mode, "write Plaintext, or leave it out", corev1.GRPCProbeModePlaintext, corev1.GRPCProbeModeTLS)
 		}
 	}
 	if h.Sleep != nil {
@@ -102,8 +101,7 @@ func (l *list) httpGet(h *corev1.HTTPGetAction, at *field.Path) {
 		l.valid(at.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName)
 	}
 	if p, at := h.Protocol, at.Child("protocol"); p != nil {
-		l.required(at, string(*p), "write HTTP1, or leave it out")
-		oneOf(l, at, *p, corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2)
+		chosen(l, at, *p, "write HTTP1, or leave it out", corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2)
 		l.forbidden(*p == corev1.HTTPProtocolHTTP2 && (h.Scheme == corev1.URISchemeHTTPS || h.Host != ""), at, "HTTP2 is for scheme HTTP, without a host")
 	}
 }

@@ -99,8 +99,7 @@ func (l *list) trustBundle(s *corev1.ClusterTrustBundleProjection, paths taken, 
 
 func (l *list) podCertificate(s *corev1.PodCertificateProjection, paths taken, at *field.Path) {
 	l.required(at.Child("signerName"), s.SignerName, "")
-	l.required(at.Child("keyType"), s.KeyType, "such as ED25519")
-	oneOf(l, at.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	chosen(l, at.Child("keyType"), s.KeyType, "such as ED25519", "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	if s.MaxExpirationSeconds != nil {
 		l.between(at.Child("maxExpirationSeconds"), int64(*s.MaxExpirationSeconds), 3600, 91*24*3600)
 	}

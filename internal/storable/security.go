@@ -25,8 +25,7 @@ func (l *list) securityContext(s *corev1.SecurityContext, at *field.Path) {
 		l.between(at.Child("runAsGroup"), *s.RunAsGroup, 0, 1<<31-1)
 	}
 	if s.ProcMount != nil {
-		oneOf(l, at.Child("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
-		l.required(at.Child("procMount"), string(*s.ProcMount), "write Default, or leave it out")
+		chosen(l, at.Child("procMount"), *s.ProcMount, "write Default, or leave it out", corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 	}
 	if e := s.AllowPrivilegeEscalation; e != nil && !*e {
 		escalates := isTrue(s.Privileged) || s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN")
@@ -41,8 +40,7 @@ func (l *list) seccomp(p *corev1.SeccompProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	l.required(at.Child("type"), string(p.Type), "such as RuntimeDefault")
-	oneOf(l, at.Child("type"), p.Type, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault", corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	l.localhost(p.LocalhostProfile, p.Type == corev1.SeccompProfileTypeLocalhost, at.Child("localhostProfile"))
 	if p.LocalhostProfile != nil {
 		l.below(at.Child("localhostProfile"), *p.LocalhostProfile)
@@ -53,8 +51,7 @@ func (l *list) appArmor(p *corev1.AppArmorProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	l.required(at.Child("type"), string(p.Type), "such as RuntimeDefault")
-	oneOf(l, at.Child("type"), p.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault", corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
 	at = at.Child("localhostProfile")
 	l.localhost(p.LocalhostProfile, p.Type == corev1.AppArmorProfileTypeLocalhost, at)
 	if p.LocalhostProfile != nil {

@@ -62,6 +62,12 @@ func oneOf[T ~string](l *list, at *field.Path, text T, supported ...T) {
 	l.when(text != "" && !slices.Contains(supported, text), field.NotSupported(at, text, supported))
 }
 
+// chosen adds a problem if a text is empty, or none of those supported.
+func chosen[T ~string](l *list, at *field.Path, text T, hint string, supported ...T) {
+	l.required(at, string(text), hint)
+	oneOf(l, at, text, supported...)
+}
+
 // between adds a problem if a number is outside of a range.
 func (l *list) between(at *field.Path, number, least, most int64) {
 	l.invalid(number < least || number > most, at, number, validation.InclusiveRangeError(int(least), int(most)))

@@ -158,16 +158,14 @@ func (l *list) azureDisk(s *corev1.AzureDiskVolumeSource, at *field.Path) {
 	l.required(at.Child("diskName"), s.DiskName, "")
 	start := "https://"
 	if s.Kind != nil {
-		l.required(at.Child("kind"), string(*s.Kind), "")
-		oneOf(l, at.Child("kind"), *s.Kind, corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)
+		chosen(l, at.Child("kind"), *s.Kind, "", corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)
 		if *s.Kind == corev1.AzureManagedDisk {
 			start = "/subscriptions/"
 		}
 	}
 	l.invalid(!strings.HasPrefix(s.DataDiskURI, start), at.Child("diskURI"), s.DataDiskURI, "must begin with "+start)
 	if s.CachingMode != nil {
-		l.required(at.Child("cachingMode"), string(*s.CachingMode), "")
-		oneOf(l, at.Child("cachingMode"), *s.CachingMode, corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
+		chosen(l, at.Child("cachingMode"), *s.CachingMode, "", corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
 	}
 }
 
