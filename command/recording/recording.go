@@ -131,28 +131,17 @@ func (r *Recorder) encode(line Line) ([]byte, error) {
 
 // masked returns a review without what explain.Mask hides, commands, arguments, headers of probes, and what an authenticator
 // has added to the user.
-func masked(review []byte) (json.RawMessage, error) {
-	var members, request map[string]json.RawMessage
-	if err := json.Unmarshal(review, &members); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(members["request"], &request); err != nil {
-		return nil, err
-	}
-	for _, key := range []string{"object", "oldObject"} {
-		if len(request[key]) > 0 {
-			request[key] = withoutCommands((&explain.Mask{}).Object(request[key]))
+func masked(body []byte) (json.RawMessage, error) {
+	return review.EditRequest(body, func(request map[string]json.RawMessage) {
+		for _, key := range []string{"object", "oldObject"} {
+			if len(request[key]) > 0 {
+				request[key] = withoutCommands((&explain.Mask{}).Object(request[key]))
+			}
 		}
-	}
-	if len(request["userInfo"]) > 0 {
-		request["userInfo"] = withoutExtra(request["userInfo"])
-	}
-	raw, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	members["request"] = raw
-	return json.Marshal(members)
+		if len(request["userInfo"]) > 0 {
+			request["userInfo"] = withoutExtra(request["userInfo"])
+		}
+	})
 }
 
 // withoutExtra returns a userInfo with the keys of extra, but not their values.

@@ -29,20 +29,18 @@ import (
 // withDefaults returns a review with the fields filled in that an API server fills in before it calls validating webhooks, and
 // without those that it drops.
 func withDefaults(body []byte) []byte {
-	var review struct {
-		Request struct{ Object, OldObject json.RawMessage }
-	}
-	if json.Unmarshal(body, &review) != nil {
-		return body
-	}
-	for member, raw := range map[string]json.RawMessage{"object": review.Request.Object, "oldObject": review.Request.OldObject} {
-		if filled := filled(raw); filled != nil {
-			if with, err := withMember(body, member, filled); err == nil {
-				body = with
+	changed := false
+	with, err := EditRequest(body, func(request map[string]json.RawMessage) {
+		for _, member := range []string{"object", "oldObject"} {
+			if filled := filled(request[member]); filled != nil {
+				request[member], changed = filled, true
 			}
 		}
+	})
+	if err != nil || !changed {
+		return body
 	}
-	return body
+	return with
 }
 
 // filled returns an object as the API server has it, or nil if its kind has no type here or it cannot be decoded.

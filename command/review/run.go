@@ -205,12 +205,16 @@ func WithObject(body, object []byte) ([]byte, error) { return withMember(body, "
 
 // withMember returns a review with another object or stored object.
 func withMember(body []byte, member string, object []byte) ([]byte, error) {
-	var review map[string]json.RawMessage
-	var request map[string]json.RawMessage
+	return EditRequest(body, func(request map[string]json.RawMessage) { request[member] = object })
+}
+
+// EditRequest returns a review with members of its request changed.
+func EditRequest(body []byte, edit func(request map[string]json.RawMessage)) ([]byte, error) {
+	var review, request map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(body, &review), json.Unmarshal(review["request"], &request)); err != nil {
 		return nil, err
 	}
-	request[member] = object
+	edit(request)
 	raw, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
