@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -36,19 +34,13 @@ func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	call := answerCall(review.Response)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.paint(verdictColors[call.Outcome]+";"+bold, call.Outcome))
-	answerText(&b, call, style)
+	if call.Reason != "" {
+		lines(&b, "code: ", fmt.Sprintf("%d %s", call.Code, call.Reason))
+	}
+	callDetails(&b, call, style)
+	auditText(&b, call)
 	_, err = io.WriteString(to, b.String())
 	return review.Response.Allowed, err
-}
-
-func answerText(b *strings.Builder, c Call, style Style) {
-	if c.Reason != "" {
-		lines(b, "code: ", fmt.Sprintf("%d %s", c.Code, c.Reason))
-	}
-	callDetails(b, c, style)
-	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
-		lines(b, "audit: ", key+": "+c.Audit[key])
-	}
 }
 
 func answerCall(r *admissionv1.AdmissionResponse) Call {

@@ -2,8 +2,6 @@ package review
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -82,17 +80,13 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	for _, change := range c.Changes {
 		fmt.Fprintf(b, "    %s\n", Harmless(change))
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
-		lines(b, "audit: ", key+": "+c.Audit[key])
-	}
+	auditText(b, c)
 	if c.Known == "exact" {
 		lines(b, "", "the object now is exact: it equals what was stored")
 	}
 	if style.Documents && len(c.After) > 0 {
 		fmt.Fprintf(b, "    the object now, %s:\n", c.Known)
-		for line := range strings.Lines(yamlOf(c.After)) {
-			fmt.Fprintf(b, "      %s\n", Harmless(strings.TrimSuffix(line, "\n")))
-		}
+		indented(b, "      ", Harmless(yamlOf(c.After)))
 	}
 }
 

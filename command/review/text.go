@@ -1,14 +1,11 @@
 package review
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-
-	"github.com/aymanbagabas/go-udiff"
-	"sigs.k8s.io/yaml"
 )
 
 // Style configures how text is shown.
@@ -56,15 +53,9 @@ func Text(to io.Writer, r Report, style Style) {
 		findingsText(&b, r.Findings, style)
 	}
 	blameText(&b, r.Blame)
-	for _, warning := range r.Warnings {
-		lines(&b, style.paint(yellow, "warning: "), warning)
-	}
-	for _, what := range r.Invalid {
-		lines(&b, style.paint(red, "invalid: "), what)
-	}
-	for _, what := range r.Unjudged {
-		lines(&b, style.paint(yellow, "not judged: "), what)
-	}
+	lines(&b, style.paint(yellow, "warning: "), r.Warnings...)
+	lines(&b, style.paint(red, "invalid: "), r.Invalid...)
+	lines(&b, style.paint(yellow, "not judged: "), r.Unjudged...)
 	notCalledText(&b, r.NotCalled, style)
 	for _, field := range r.Unknown {
 		lines(&b, style.paint(yellow, "warning: "), field+refusedByKubectl)
@@ -96,18 +87,10 @@ func findingText(b *strings.Builder, f Finding, style Style) {
 		fmt.Fprintf(b, ": %s", Harmless(f.Object))
 	}
 	b.WriteByte('\n')
-	for line := range strings.Lines(Harmless(f.Message)) {
-		fmt.Fprintf(b, "    %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	for line := range strings.Lines(style.paintDiff(Harmless(f.Diff))) {
-		fmt.Fprintf(b, "      %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	for command := range strings.SplitSeq(f.Fix, "\n") {
-		lines(b, "fix:  ", command)
-	}
-	for command := range strings.SplitSeq(f.Look, "\n") {
-		lines(b, "look: ", command)
-	}
+	indented(b, "    ", Harmless(f.Message))
+	indented(b, "      ", style.paintDiff(Harmless(f.Diff)))
+	lines(b, "fix:  ", strings.Split(f.Fix, "\n")...)
+	lines(b, "look: ", strings.Split(f.Look, "\n")...)
 	lines(b, "see:  ", f.Link)
 }
 
@@ -180,9 +163,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 func callDetails(b *strings.Builder, c Call, style Style) {
 	lines(b, "untouched: ", c.Untouched)
 	lines(b, "message: ", c.Message)
-	for _, w := range c.Warnings {
-		lines(b, style.paint(yellow, "warning: "), w)
-	}
+	lines(b, style.paint(yellow, "warning: "), c.Warnings...)
 	if !style.Patch {
 		return
 	}
@@ -194,9 +175,26 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 	}
 }
 
-func lines(b *strings.Builder, label, text string) {
-	if text != "" {
-		fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(Harmless(text), "\n", "\n    "))
+// lines prints each text that is not empty after a label.
+func lines(b *strings.Builder, label string, texts ...string) {
+	for _, text := range texts {
+		if text != "" {
+			fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(Harmless(text), "\n", "\n    "))
+		}
+	}
+}
+
+// indented prints the lines of a text.
+func indented(b *strings.Builder, indent, text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(b, "%s%s\n", indent, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// auditText prints the audit annotations of a call.
+func auditText(b *strings.Builder, c Call) {
+	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
+		lines(b, "audit: ", key+": "+c.Audit[key])
 	}
 }
 
@@ -226,65 +224,4 @@ func stepText(s Step, path string) string {
 		text += " by override " + s.Override
 	}
 	return text
-}
-
-// String shows an operation on one line.
-func (o Operation) String() string {
-	if o.From != "" {
-		return fmt.Sprintf("%-7s %s from %s", o.Op, o.Path, o.From)
-	}
-	return strings.TrimRight(fmt.Sprintf("%-7s %s %s", o.Op, o.Path, o.Value), " ")
-}
-
-// folded shows an operation that adds a long list with an element a line.
-func (o Operation) folded(indent string) string {
-	var elements []json.RawMessage
-	line := o.String()
-	if len(line) <= 120 || json.Unmarshal(o.Value, &elements) != nil {
-		return line
-	}
-	line = fmt.Sprintf("%-7s %s [", o.Op, o.Path)
-	for _, e := range elements {
-		line += "\n" + indent + string(e)
-	}
-	return line + " ]"
-}
-
-func yamlOf(object []byte) string {
-	text, _ := yaml.JSONToYAML(object)
-	return string(text)
-}
-
-// Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
-func Diff(before, after []byte, style Style) string {
-	return style.paintDiff(Harmless(DiffNamed("before", "after", before, after)))
-}
-
-// DiffNamed is Diff for JSON values of other names, in plain text.
-func DiffNamed(from, to string, before, after []byte) string {
-	return udiff.Unified(from, to, yamlOf(before), yamlOf(after))
-}
-
-// paintDiff colours a unified diff.
-func (s Style) paintDiff(diff string) string {
-	if !s.Color {
-		return diff
-	}
-	var b strings.Builder
-	for line := range strings.Lines(diff) {
-		text, end := strings.CutSuffix(line, "\n")
-		switch {
-		case strings.HasPrefix(line, "+"):
-			text = s.paint(green, text)
-		case strings.HasPrefix(line, "-"):
-			text = s.paint(red, text)
-		case strings.HasPrefix(line, "@@"):
-			text = s.paint(cyan, text)
-		}
-		b.WriteString(text)
-		if end {
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
 }
