@@ -321,16 +321,13 @@ func (p Program) requestsOf(o explainOptions) explain.Requests {
 }
 
 func (p Program) readLog(log *explain.Log, name string) error {
-	var in io.Reader = p.In
+	in, err := p.openFile(name)
+	if err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	defer func() { _ = in.Close() }()
 	if name == "-" {
 		name = "standard input"
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("--audit-log: %w", err)
-		}
-		defer func() { _ = file.Close() }()
-		in = file
 	}
 	if err := log.Read(name, in); err != nil {
 		return fmt.Errorf("--audit-log: %w", err)

@@ -94,25 +94,19 @@ func (x *explaining) hide() {
 		r.Request.Message = ""
 	}
 	r.Request.Message = x.mask.Text(r.Request.Message)
-	for i := range r.Calls {
-		c := &r.Calls[i]
-		c.Message, c.Changes = x.mask.Text(c.Message), x.mask.texts(c.Changes)
-		for key, value := range c.Audit {
-			c.Audit[key] = x.note(c.Webhook, key, value)
+	for _, c := range r.Calls {
+		for key := range c.Audit {
+			if !x.showsNote(c.Webhook, key) {
+				c.Audit[key] = Hidden
+			}
 		}
 	}
-	for i := range r.Findings {
-		r.Findings[i].Message = x.mask.Text(r.Findings[i].Message)
-	}
+	x.mask.hide(r)
 }
 
-// note returns an audit annotation; of others than usher it may have any value of the object.
-func (x *explaining) note(webhook, key, value string) string {
+// showsNote reports whether an audit annotation is shown; those of others than usher may have any value of the object.
+func (x *explaining) showsNote(webhook, key string) bool {
 	step, _, _ := strings.Cut(key, ".")
-	known := strings.HasSuffix(webhook, ".usher.dev") && (slices.Contains(x.o.Steps, step) ||
+	return x.o.ShowValues || strings.HasSuffix(webhook, ".usher.dev") && (slices.Contains(x.o.Steps, step) ||
 		slices.ContainsFunc(usherNotes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }))
-	if x.o.ShowValues || known {
-		return x.mask.Text(value)
-	}
-	return Hidden
 }

@@ -159,32 +159,19 @@ func (f Failure) of(namespace string) Failure {
 	return f
 }
 
-// tone says in reports on what usher allows as of now what that means after a failure. The controller of a suspended workload tries nothing.
+// tone says in reports on what usher allows as of now what that means after a failure. Whether somebody else than usher still refuses it is not
+// known. The controller of a suspended workload tries nothing.
 func (f Failure) tone(now []review.Report, suspended bool) {
 	refusal, known := ParseRefusal(f.Message)
-	switch {
-	case !known || refusal.By != ByUsher:
-		doubtful(now)
-	case !suspended:
-		hopeful(now)
-	}
-}
-
-// hopeful changes reports on pods that usher has refused, and allows as of now.
-func hopeful(now []review.Report) {
-	for i, r := range now {
-		if r.Verdict == review.Allowed {
-			now[i].Hint += ": the controller tries again by itself, after up to some minutes"
-		}
-	}
-}
-
-// doubtful changes reports on pods that usher allows as of now, and that somebody else has refused.
-func doubtful(now []review.Report) {
-	for i, r := range now {
-		if r.Verdict == review.Allowed {
-			now[i].Verdict, now[i].Hint = review.NotJudged, ""
-			now[i].Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
+	for i := range now {
+		r := &now[i]
+		switch {
+		case r.Verdict != review.Allowed:
+		case !known || refusal.By != ByUsher:
+			r.Verdict, r.Hint = review.NotJudged, ""
+			r.Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
+		case !suspended:
+			r.Hint += ": the controller tries again by itself, after up to some minutes"
 		}
 	}
 }

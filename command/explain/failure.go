@@ -116,18 +116,12 @@ func failures(events []json.RawMessage, owners []Owner, wanted func(*anyEvent) b
 	return newestFirst(found), unreadable
 }
 
-// ConditionOf returns the failed creation that a condition of an object reports: ReplicaFailure, or that a Deployment's
+// failure returns the failed creation that a condition of an object reports: ReplicaFailure, or that a Deployment's
 // ReplicaSet could not be created.
-func ConditionOf(object json.RawMessage, owner Owner) (f Failure, found bool) {
-	var of struct {
-		Status struct{ Conditions []condition }
-	}
-	if json.Unmarshal(object, &of) != nil {
-		return f, false
-	}
-	for _, c := range of.Status.Conditions {
+func (o object) failure() (f Failure, found bool) {
+	for _, c := range o.Status.Conditions {
 		if c.Type == "ReplicaFailure" && c.Status == "True" || c.Type == "Progressing" && c.Status == "False" && c.Reason == noReplicaSet {
-			return c.failure(owner), true
+			return c.failure(o.owner()), true
 		}
 	}
 	return f, false

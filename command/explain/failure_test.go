@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"testing"
 
@@ -40,7 +41,8 @@ func TestFailures(t *testing.T) {
 				events = append(events, json.RawMessage(e))
 			}
 			found, unreadable := Failures(events, owners)
-			if f, has := ConditionOf(json.RawMessage(c.condition), owners[1]); has {
+			o, _ := newObject(kind("apps", "v1", "ReplicaSet", "replicasets"), []byte(cmp.Or(c.condition, "{}")))
+			if f, has := o.failure(); has {
 				found = append(found, f)
 			}
 			newest, has := Newest(found)

@@ -23,9 +23,14 @@ func (m *Mask) Report(r *review.Report) {
 			m.operations(c.Steps[k].Patch)
 		}
 	}
-	for i := range r.Calls { // after all values were found
+	m.hide(r) // after all values were found
+}
+
+// hide hides values in the texts of a report.
+func (m *Mask) hide(r *review.Report) {
+	for i := range r.Calls {
 		c := &r.Calls[i]
-		c.Message, c.Warnings = m.Text(c.Message), m.texts(c.Warnings)
+		c.Message, c.Warnings, c.Changes = m.Text(c.Message), m.texts(c.Warnings), m.texts(c.Changes)
 		for k := range c.Steps {
 			c.Steps[k].Why, c.Steps[k].Refused = m.texts(c.Steps[k].Why), m.texts(c.Steps[k].Refused)
 		}
@@ -38,6 +43,9 @@ func (m *Mask) Report(r *review.Report) {
 	}
 	for i := range r.Notes {
 		r.Notes[i].Lines = m.texts(r.Notes[i].Lines)
+	}
+	for i := range r.Findings {
+		r.Findings[i].Message = m.Text(r.Findings[i].Message)
 	}
 }
 

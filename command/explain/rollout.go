@@ -39,7 +39,7 @@ func (w workload) failures() (live, over []Failure, unreadable int) {
 		}
 	}
 	for _, o := range append(active[1:len(active):len(active)], w.object) {
-		if f, has := ConditionOf(o.raw, o.owner()); has {
+		if f, has := o.failure(); has {
 			live = append(live, f)
 		}
 	}
