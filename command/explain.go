@@ -4,24 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/explain"
-	"usher.dev/usher/command/installed"
 	"usher.dev/usher/command/review"
-	"usher.dev/usher/command/webhookmatch"
-	"usher.dev/usher/internal/apiserver"
 )
 
 // explainOptions are the flags of usher explain.
@@ -137,202 +128,6 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 		return err
 	}
 	return p.printExplained(o, reports)
-}
-
-// explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func (p Program) explainMessage(ctx context.Context, o explainOptions, text string) ([]review.Report, error) {
-	if text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
-		if err != nil {
-			return nil, err
-		}
-		text = string(raw)
-	}
-	refusals := explain.ParseRefusals(text)
-	if len(refusals) == 0 {
-		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
-	}
-	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
-		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")
-	}
-	if err := o.checkMessage(refusals); err != nil {
-		return nil, err
-	}
-	by, err := p.knownPolicy(ctx, o, refusals)
-	if err != nil {
-		return nil, err
-	}
-	return explain.Messages(refusals, by, o.Options, p.requestsOf(o),
-		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
-}
-
-// checkMessage returns an error for flags of the audit log that have no effect with a message.
-func (o *explainOptions) checkMessage(refusals []explain.Refusal) error {
-	withID := slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.ID != "" })
-	switch {
-	case o.refusal != "":
-		return fmt.Errorf("--refusal %s: the message names a refusal, too: "+
-			"leave out --refusal to have the message explained, or the message to list requests", o.refusal)
-	case len(o.logs) > 0 && !withID:
-		return errors.New("--audit-log: the message has no id of a refusal by usher, by which requests are found: " +
-			"leave out --audit-log to have the message explained, or the message to list requests")
-	case len(o.logs) == 0 && (o.namespace+o.uid+o.kind != "" || o.Blame || o.Documents):
-		return errors.New("-n, --uid, --kind, --blame and --documents go with --audit-log: leave them out, or name the log")
-	}
-	return nil
-}
-
-// knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if
-// there is one.
-func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
-	var source reader.Source
-	if o.inCluster() {
-		if source, err = o.clusterSource.openSource(); err != nil {
-			return by, err
-		}
-	}
-	var policy policyFile
-	if o.clusterSource.source == "api" {
-		policy, err = p.policyOf(ctx, &o, source)
-	} else {
-		policy, err = p.readPolicy(o.config)
-	}
-	switch {
-	case err == nil:
-		by = p.explainedBy(policy, o.gates)
-	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
-		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
-	}
-	if o.inCluster() {
-		by.Hooks = hooksOf(ctx, source)
-	}
-	return by, nil
-}
-
-// hooksOf returns the webhooks of a cluster, as far as they can be read.
-func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Hook {
-	return func() []webhookmatch.Hook {
-		hooks, _ := doctor.Hooks(ctx, source) // without, a command is printed that lists them
-		return hooks
-	}
-}
-
-// explainedBy returns a policy as refusals are explained by it.
-func (p Program) explainedBy(policy policyFile, gates gate.Set) explain.Policy {
-	return explain.Policy{Policy: policy.Policy, Routes: p.Suites.Table(policy.Policy, gates), Line: policy.line,
-		Override: func(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }}
-}
-
-// explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
-func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]review.Report, error) {
-	from, err := apiserver.LoadConfig(o.clusterSource.kubeconfig, "")
-	if err != nil {
-		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
-	}
-	client, err := apiserver.New(from)
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := o.clusterSource.namespaceOr(o.namespace)
-	if err != nil {
-		return nil, err
-	}
-	source, err := reader.API(client).WithStatic(o.clusterSource.static...)
-	if err != nil {
-		return nil, err
-	}
-	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
-	in.Policy = func(ctx context.Context) (explain.Policy, error) {
-		hooks := hooksOf(ctx, in.Source)
-		policy, err := p.policyOf(ctx, &o, in.Source)
-		if err != nil {
-			return explain.Policy{Hooks: hooks}, err
-		}
-		by := p.explainedBy(policy, o.gates)
-		by.Hooks = hooks
-		return by, nil
-	}
-	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
-		return p.reviewNow(ctx, o, in, policy.Policy, workload)
-	}
-	return in.Explain(ctx, args)
-}
-
-// policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
-func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.Source) (policyFile, error) {
-	if o.config != "" {
-		return p.readPolicy(o.config)
-	}
-	namespace, name, ok := strings.Cut(o.service, "/")
-	if !ok {
-		return policyFile{}, fmt.Errorf("--service %s: must be namespace/name", o.service)
-	}
-	usher, err := installed.Find(ctx, source, namespace, name)
-	if err != nil {
-		return policyFile{}, err
-	}
-	policy := policyFile{name: usher.Name, text: usher.Text}
-	switch {
-	case usher.Name != "":
-		err = policy.parse(p.Suites.Schema())
-	case usher.Flag("config") != "":
-		return policyFile{}, errors.New("the Deployment's --config is not of a ConfigMap")
-	default:
-		policy, err = p.readPolicy("")
-	}
-	if gates := usher.Flag("feature-gates"); err == nil && gates != "" && !o.gatesSet {
-		o.gates, err = p.Suites.ParseGates(gates)
-	}
-	return policy, err
-}
-
-// explainObject explains an object from the audit log.
-func (p Program) explainObject(o explainOptions, args []string) ([]review.Report, error) {
-	if len(o.logs) == 0 {
-		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
-	}
-	filter := explain.Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
-	switch {
-	case len(args) == 2:
-		filter.Kind, filter.Name = args[0], args[1]
-	case len(args) == 1:
-		filter.Name = args[0]
-		if namespace, name, found := strings.Cut(args[0], "/"); found {
-			filter.Namespace, filter.Name = namespace, name
-		}
-	}
-	return p.requestsOf(o)(filter)
-}
-
-// requestsOf returns the search of the audit logs; nil if there are none.
-func (p Program) requestsOf(o explainOptions) explain.Requests {
-	if len(o.logs) == 0 {
-		return nil
-	}
-	return func(filter explain.Filter) ([]review.Report, error) {
-		log := explain.NewLog(filter)
-		for _, name := range o.logs {
-			if err := p.readLog(log, name); err != nil {
-				return nil, err
-			}
-		}
-		return log.Reports(o.Options), nil
-	}
-}
-
-func (p Program) readLog(log *explain.Log, name string) error {
-	in, err := p.openFile(name)
-	if err != nil {
-		return fmt.Errorf("--audit-log: %w", err)
-	}
-	defer func() { _ = in.Close() }()
-	if name == "-" {
-		name = "standard input"
-	}
-	if err := log.Read(name, in); err != nil {
-		return fmt.Errorf("--audit-log: %w", err)
-	}
-	return nil
 }
 
 func (p Program) printExplained(o explainOptions, reports []review.Report) error {

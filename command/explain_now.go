@@ -7,18 +7,53 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/explain"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
 )
 
 // syncTime is the timeout for receiving the state of the cluster.
 const syncTime = 15 * time.Second
+
+// explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
+func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]review.Report, error) {
+	from, err := apiserver.LoadConfig(o.clusterSource.kubeconfig, "")
+	if err != nil {
+		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
+	}
+	client, err := apiserver.New(from)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := o.clusterSource.namespaceOr(o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	source, err := reader.API(client).WithStatic(o.clusterSource.static...)
+	if err != nil {
+		return nil, err
+	}
+	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
+	in.Policy = func(ctx context.Context) (explain.Policy, error) {
+		hooks := hooksOf(ctx, in.Source)
+		policy, err := p.policyOf(ctx, &o, in.Source)
+		if err != nil {
+			return explain.Policy{Hooks: hooks}, err
+		}
+		by := p.explainedBy(policy, o.gates)
+		by.Hooks = hooks
+		return by, nil
+	}
+	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
+		return p.reviewNow(ctx, o, in, policy.Policy, workload)
+	}
+	return in.Explain(ctx, args)
+}
 
 // reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
 // routes that are registered there and reached. It is a dry run: nothing is written.
@@ -38,8 +73,7 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 			run.routes[i].Chain = run.routes[i].Chain.HidingValues()
 		}
 	}
-	namespaces := reader.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Resource: "namespaces"}
-	namespace, err := in.Source.Get(ctx, namespaces, "", in.Namespace)
+	namespace, err := in.Source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", in.Namespace)
 	if err != nil {
 		return nil, err
 	}

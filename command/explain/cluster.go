@@ -46,8 +46,8 @@ func (c Cluster) Explain(ctx context.Context, args []string) ([]review.Report, e
 // pod says that a pod exists, why it does not run, and with an audit log who changed it.
 func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, unread error) (all []review.Report, err error) {
 	idle := idle([]object{pod}, events)
-	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options), review.Finding{ID: "pod-exists",
-		Severity: review.Info, Object: pod.String(), Link: "docs/explain.md#pod-exists", Message: "the pod exists: its creation was not refused"})...)
+	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options),
+		finding("pod-exists", review.Info, pod.String(), "the pod exists: its creation was not refused"))...)
 	if len(refusals(idle)) > 0 {
 		policy, unknown := c.Policy(ctx)
 		r = policy.explainFailure(idle[0].why, c.Options, pod.String())
@@ -109,13 +109,12 @@ func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Poli
 		found = append(found, unknownBecause("pods-not-read", err))
 	}
 	if len(found) == 0 {
-		found = append(found, review.Finding{ID: "no-pod-missing", Severity: review.Info, Object: w.String(), Link: "docs/explain.md#no-pod-missing",
-			Message: fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))})
+		found = append(found, finding("no-pod-missing", review.Info, w.String(), fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))))
 	}
 	if past, has := Newest(over); has && w.missing() == 0 {
 		mask := Mask{Show: c.ShowValues}
-		found = append(found, review.Finding{ID: "failure-over", Severity: review.Info, Object: past.Object, Link: "docs/explain.md#failure-over",
-			Message: fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))})
+		found = append(found, finding("failure-over", review.Info, past.Object,
+			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))))
 	}
 	return review.Examined(review.Subject{Source: "the cluster", Of: w.pods()}, found...)
 }
@@ -177,7 +176,7 @@ func (f Failure) tone(now []review.Report, suspended bool) {
 }
 
 func unknownBecause(id string, err error) review.Finding {
-	f := review.Finding{ID: id, Severity: review.Unknown, Message: err.Error(), Link: "docs/explain.md#" + id}
+	f := finding(id, review.Unknown, "", err.Error())
 	if unreadable, ok := errors.AsType[*reader.UnreadableError](err); ok && unreadable.Forbidden {
 		f.Look = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
 	}
@@ -197,8 +196,7 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) review.Rep
 	refusal.Namespace = failure.Namespace
 	mask := Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
-		return review.Examined(review.Subject{Source: source, Of: of}, review.Finding{ID: "creation-failed", Severity: review.Error,
-			Object: failure.Object, Message: mask.Text(failure.Message), Link: "docs/explain.md#creation-failed"})
+		return review.Examined(review.Subject{Source: source, Of: of}, finding("creation-failed", review.Error, failure.Object, mask.Text(failure.Message)))
 	}
 	r := p.explain(refusal, o, source)
 	r.Of = of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
@@ -41,7 +42,7 @@ func TestFailures(t *testing.T) {
 				events = append(events, json.RawMessage(e))
 			}
 			found, unreadable := Failures(events, owners)
-			o, _ := newObject(kind("apps", "v1", "ReplicaSet", "replicasets"), []byte(cmp.Or(c.condition, "{}")))
+			o, _ := newObject(reader.NewKind("apps", "v1", "ReplicaSet", "replicasets"), []byte(cmp.Or(c.condition, "{}")))
 			if f, has := o.failure(); has {
 				found = append(found, f)
 			}

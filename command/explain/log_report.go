@@ -29,9 +29,9 @@ func (l *Log) subject() review.Subject {
 
 // nothing returns the report for logs without a matching event.
 func (l *Log) nothing() review.Report {
-	return review.Examined(l.subject(), review.Finding{ID: "no-event", Severity: review.Unknown, Object: l.filter.String(), Link: "docs/explain.md#no-event",
-		Message: "no completed request of the log matches. Another API server may have served it, the log may have been rotated, " +
-			"or the audit policy does not log such requests"})
+	return review.Examined(l.subject(), finding("no-event", review.Unknown, l.filter.String(),
+		"no completed request of the log matches. Another API server may have served it, the log may have been rotated, "+
+			"or the audit policy does not log such requests"))
 }
 
 // String names what the filter is for.
@@ -53,15 +53,14 @@ func (f Filter) String() string {
 func (l *Log) unread() review.Report {
 	var found []review.Finding
 	for _, problem := range l.Problems {
-		found = append(found, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: problem, Link: "docs/explain.md#line-unreadable"})
+		found = append(found, finding("line-unreadable", review.Unknown, "", problem))
 	}
 	if more := l.Unread - len(l.Problems); more > 0 {
-		found = append(found, review.Finding{ID: "line-unreadable", Severity: review.Unknown, Message: fmt.Sprintf("and %d more lines", more),
-			Link: "docs/explain.md#line-unreadable"})
+		found = append(found, finding("line-unreadable", review.Unknown, "", fmt.Sprintf("and %d more lines", more)))
 	}
 	for _, at := range l.Torn {
-		found = append(found, review.Finding{ID: "line-incomplete", Severity: review.Info, Link: "docs/explain.md#line-incomplete",
-			Message: at.String() + ": the last line is incomplete, and was left out: an API server may still be writing it"})
+		found = append(found, finding("line-incomplete", review.Info, "",
+			at.String()+": the last line is incomplete, and was left out: an API server may still be writing it"))
 	}
 	return review.Examined(l.subject(), found...)
 }

@@ -159,8 +159,8 @@ func refusals(idle []podState) (all []Failure) {
 func describe(idle []podState, o Options) (found []review.Finding) {
 	mask := Mask{Show: o.ShowValues}
 	for _, s := range idle {
-		f := review.Finding{ID: "pod-not-running", Severity: review.Info, Object: s.pod.String(), Link: "docs/explain.md#pod-not-running",
-			Message: "it does not run, and no admission refused it: " + mask.Text(s.text()), Look: s.pod.look()}
+		f := finding("pod-not-running", review.Info, s.pod.String(), "it does not run, and no admission refused it: "+mask.Text(s.text()))
+		f.Look = s.pod.look()
 		if s.why.Message == "" {
 			f.Severity = review.Unknown
 			f.Message = "it does not run, and neither its status nor an event says why: its scheduler or its kubelet has not tried yet, has no right, or is refused pods/status"

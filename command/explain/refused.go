@@ -91,8 +91,8 @@ func (p Policy) explain(refusal Refusal, o Options, source string) review.Report
 		r.Calls = append(r.Calls, call)
 	}
 	if len(r.Calls) == 0 {
-		r.Findings = append(r.Findings, review.Finding{ID: "step-unknown", Severity: review.Unknown, Object: refusal.Name, Link: "docs/explain.md#step-unknown",
-			Message: "this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: " + mask.Text(refusal.Text)})
+		r.Findings = append(r.Findings, finding("step-unknown", review.Unknown, refusal.Name,
+			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+mask.Text(refusal.Text)))
 	}
 	r.Hint = wayOut(refusal, &mask)
 	return r
@@ -201,15 +201,16 @@ func cutLast(text, separator string) (before, after string, found bool) {
 
 // foreignRefusal says whose refusal it is, and where to look. hooks are the registered webhooks that it may be of.
 func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) review.Finding {
-	f := review.Finding{ID: "not-usher", Severity: review.Error, Object: refusal.Name, Link: "docs/explain.md#not-usher",
-		Message: refusal.By + " refused this, not usher"}
+	f := finding("not-usher", review.Error, refusal.Name, refusal.By+" refused this, not usher")
 	switch refusal.By {
 	case ByCall:
-		f.ID, f.Link = "webhook-not-called", "docs/explain.md#webhook-not-called"
-		f.Message, f.Look = notCalledBecause(refusal, hooks)
+		message, look := notCalledBecause(refusal, hooks)
+		f = finding("webhook-not-called", review.Error, refusal.Name, message)
+		f.Look = look
 	case ByCondition:
-		f.ID, f.Link = "match-condition-failed", "docs/explain.md#match-condition-failed"
-		f.Object, f.Message, f.Look = conditionFailed(refusal, hooks)
+		object, message, look := conditionFailed(refusal, hooks)
+		f = finding("match-condition-failed", review.Error, object, message)
+		f.Look = look
 	case ByPatch:
 		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was called: " +
 			"usher explain --audit-log FILE NAMESPACE/NAME"

@@ -271,5 +271,10 @@ func (x *explaining) equal(stored any) {
 }
 
 func (x *explaining) find(id string, severity review.Severity, message string) {
-	x.report.Findings = append(x.report.Findings, review.Finding{ID: id, Severity: severity, Message: message, Link: "docs/explain.md#" + id})
+	x.report.Findings = append(x.report.Findings, finding(id, severity, "", message))
+}
+
+// finding returns a finding with the part of the page that is about its id.
+func finding(id string, severity review.Severity, object, message string) review.Finding {
+	return review.Finding{ID: id, Severity: severity, Object: object, Message: message, Link: "docs/explain.md#" + id}
 }

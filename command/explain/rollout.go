@@ -82,8 +82,9 @@ func (w workload) isPaused() bool {
 // whether all pods run that exist.
 func (w workload) lacks(complete bool) []review.Finding {
 	unknown := func(format string, args ...any) []review.Finding {
-		return []review.Finding{{ID: "no-failure-found", Severity: review.Unknown, Object: w.String(), Link: "docs/explain.md#no-failure-found",
-			Message: fmt.Sprintf(format, args...), Look: w.look()}}
+		f := finding("no-failure-found", review.Unknown, w.String(), fmt.Sprintf(format, args...))
+		f.Look = w.look()
+		return []review.Finding{f}
 	}
 	missing, outdated := w.missing(), w.outdated()
 	switch {
@@ -113,12 +114,12 @@ func (w workload) alsoPaused(r review.Report) review.Report {
 
 // paused returns the finding on a workload that creates no pods because it is paused.
 func (w workload) paused() review.Finding {
-	f := review.Finding{ID: "workload-paused", Severity: review.Warning, Object: w.String(), Link: "docs/explain.md#workload-paused"}
 	if w.Spec.Suspend {
-		f.Message, f.Look = "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false", w.look()
+		f := finding("workload-paused", review.Warning, w.String(), "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false")
+		f.Look = w.look()
 		return f
 	}
-	f.Message = "spec.paused is true: it creates no ReplicaSet for its template until it is resumed"
+	f := finding("workload-paused", review.Warning, w.String(), "spec.paused is true: it creates no ReplicaSet for its template until it is resumed")
 	f.Fix = fmt.Sprintf("kubectl rollout resume deployment/%s -n %s", review.Word(w.Metadata.Name), review.Word(w.Metadata.Namespace))
 	return f
 }

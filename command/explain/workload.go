@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"usher.dev/usher/cluster/reader"
 )
 
@@ -19,21 +17,17 @@ type kindOf struct {
 	names []string
 }
 
-var podKind = kind("", "v1", "Pod", "pods")
-
-func kind(group, version, name, resource string) reader.Kind {
-	return reader.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: version, Kind: name}, Resource: resource}
-}
+var podKind = reader.NewKind("", "v1", "Pod", "pods")
 
 // workloadKinds returns the kinds that create pods, in the order in which a plain name is looked for.
 func workloadKinds() []kindOf {
 	return []kindOf{
-		{kind("apps", "v1", "Deployment", "deployments"), []string{"deploy"}},
-		{kind("apps", "v1", "StatefulSet", "statefulsets"), []string{"sts"}},
-		{kind("apps", "v1", "DaemonSet", "daemonsets"), []string{"ds"}},
-		{kind("batch", "v1", "Job", "jobs"), nil},
-		{kind("apps", "v1", "ReplicaSet", "replicasets"), []string{"rs"}},
-		{kind("", "v1", "ReplicationController", "replicationcontrollers"), []string{"rc"}},
+		{reader.NewKind("apps", "v1", "Deployment", "deployments"), []string{"deploy"}},
+		{reader.NewKind("apps", "v1", "StatefulSet", "statefulsets"), []string{"sts"}},
+		{reader.NewKind("apps", "v1", "DaemonSet", "daemonsets"), []string{"ds"}},
+		{reader.NewKind("batch", "v1", "Job", "jobs"), nil},
+		{reader.NewKind("apps", "v1", "ReplicaSet", "replicasets"), []string{"rs"}},
+		{reader.NewKind("", "v1", "ReplicationController", "replicationcontrollers"), []string{"rc"}},
 	}
 }
 
@@ -187,7 +181,7 @@ func (f finder) creators(ctx context.Context, o object) (all []object, err error
 
 // events returns the events of the namespace.
 func (f finder) events(ctx context.Context) (events []json.RawMessage, err error) {
-	for _, version := range []reader.Kind{kind("", "v1", "Event", "events"), kind("events.k8s.io", "v1", "Event", "events")} {
+	for _, version := range []reader.Kind{reader.NewKind("", "v1", "Event", "events"), reader.NewKind("events.k8s.io", "v1", "Event", "events")} {
 		if events, err = f.List(ctx, version, f.namespace); err == nil { // both have the same events
 			return events, nil
 		}

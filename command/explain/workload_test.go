@@ -3,6 +3,7 @@ package explain
 import (
 	"testing"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
 )
 
@@ -33,7 +34,7 @@ func TestMissing(t *testing.T) {
 		{"Job", `{"spec":{"completions":3},"status":{"conditions":[{"type":"Failed","status":"True"}]}}`, 0},
 		{"Job", `{"status":{}}`, 1},
 	} {
-		o, err := newObject(kind("", "v1", c.kind, ""), []byte(c.text))
+		o, err := newObject(reader.NewKind("", "v1", c.kind, ""), []byte(c.text))
 		if got := o.missing(); err != nil || got != c.want {
 			t.Errorf("%s %s: %d, want %d (%v)", c.kind, c.text, got, c.want, err)
 		}
@@ -52,7 +53,7 @@ func TestOutdated(t *testing.T) {
 		{"DaemonSet", `{"status":{"desiredNumberScheduled":4,"currentNumberScheduled":4,"updatedNumberScheduled":3}}`, 1},
 		{"Job", `{"status":{}}`, 0},
 	} {
-		o, err := newObject(kind("", "v1", c.kind, ""), []byte(c.text))
+		o, err := newObject(reader.NewKind("", "v1", c.kind, ""), []byte(c.text))
 		if got := o.outdated(); err != nil || got != c.want {
 			t.Errorf("%s %s: %d, want %d (%v)", c.kind, c.text, got, c.want, err)
 		}
