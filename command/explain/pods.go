@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.dev/usher/command/review"
 )
 
@@ -33,17 +35,7 @@ type podStatus struct {
 	Status   struct {
 		Phase, Reason, Message                   string
 		Conditions                               []condition
-		InitContainerStatuses, ContainerStatuses []containerStatus
-	}
-}
-
-type containerStatus struct {
-	Name  string
-	State struct {
-		Waiting, Terminated *struct {
-			Reason, Message string
-			ExitCode        int
-		}
+		InitContainerStatuses, ContainerStatuses []corev1.ContainerStatus
 	}
 }
 
