@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/usage"
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
@@ -96,7 +97,7 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		answer.Notes = append(answer.Notes, "the manifests have no pods")
 	}
 	if o.output == "json" {
-		err = usage.JSON(p.Out, answer)
+		err = review.WriteJSON(p.Out, answer)
 	} else {
 		usage.Text(p.Out, answer, p.style().Color)
 	}

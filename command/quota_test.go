@@ -29,6 +29,7 @@ func TestQuota(t *testing.T) {
 		{"-f " + pod, "", "1     Pod api  team-a  cpu       1      yes   departments (spec.max)\n", 0},
 		{"-f -", strings.ReplaceAll(string(text), `cpu: "1"`, `cpu: "3"`), "1     Pod api  team-a  cpu       3      no    departments (spec.max)\n", 1},
 		{"-f " + pod + " -o json", "", `"fits": "yes"`, 0},
+		{"-f - -o json", strings.ReplaceAll(string(text), "name: api", `name: "a\u202eb"`), `"Pod a\u202eb"`, 0},
 		{"-f -", "{apiVersion: v1, kind: Service, metadata: {name: s}}", "the manifests have no pods\n", 0},
 		{"-f missing.yaml", "", "", 2},
 		{"-o yaml", "", "", 2},

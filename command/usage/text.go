@@ -3,7 +3,6 @@ package usage
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -43,13 +42,6 @@ func Text(to io.Writer, u suite.Usage, color bool) {
 	}
 }
 
-// JSON prints an answer for programs.
-func JSON(to io.Writer, u suite.Usage) error {
-	encoder := json.NewEncoder(to)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(u)
-}
-
 // ExitOf returns the exit code for an answer: about the planned pods, or without any, about what is left.
 func ExitOf(u suite.Usage) review.Exit {
 	code := review.Fine
@@ -64,10 +56,7 @@ func ExitOf(u suite.Usage) review.Exit {
 	if len(u.Takes) > 0 {
 		return code
 	}
-	if len(u.Unknown) > 0 {
-		return review.Unjudged
-	}
-	if slices.ContainsFunc(u.Quotas, leftUnknown) {
+	if len(u.Unknown) > 0 || slices.ContainsFunc(u.Quotas, leftUnknown) {
 		return review.Unjudged
 	}
 	return review.Fine
