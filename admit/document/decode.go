@@ -82,8 +82,6 @@ func (v *Value) Sub() *Document {
 	if v.sent == nil || v.kind() == 'n' {
 		return nil
 	}
-	if v.tape == nil || v.set { // a step has set something else since
-		return wrap(scanOwn(v.sent), 0)
-	}
-	return wrap(v.tape, v.at)
+	raw := v.Raw()
+	return wrap(raw.tape, raw.at)
 }

@@ -14,51 +14,52 @@ func (v *Value) recordList(before, after reflect.Value, mergeKey string) {
 		return // the document has an error, or before was not decoded from it
 	}
 	matched := matching(before, after, mergeKey)
-	now := make([]*Value, len(matched.was))
 	for i, at := range matched.was {
 		if at >= 0 {
-			now[i] = elements[at]
-			now[i].record(before.Index(at), after.Index(i), tags{})
+			elements[at].record(before.Index(at), after.Index(i), tags{})
 		}
 	}
-	if !matched.inOrder() {
-		v.Set(reordered(now, after)) // because no edit moves elements
+	v.Rearrange(matched.was, func(i int) any { return after.Index(i).Interface() })
+}
+
+// Rearrange leaves some elements of the array here, in a new order, and adds others. was has the place of each one until now,
+// or -1 for one that is new, which added returns.
+func (v *Value) Rearrange(was []int, added func(i int) any) {
+	elements := slices.Collect(v.Elements())
+	stay := slices.DeleteFunc(slices.Clone(was), func(at int) bool { return at < 0 })
+	if !slices.IsSorted(stay) {
+		v.Set(inOrder(elements, was, added)) // because no edit moves elements
 		return
 	}
 	for at, element := range elements {
-		if !matched.used[at] {
+		if _, stays := slices.BinarySearch(stay, at); !stays {
 			element.Remove()
 		}
 	}
-	v.insertNew(now, after)
+	var next *Value
+	for i, at := range slices.Backward(was) {
+		switch {
+		case at >= 0:
+			next = elements[at]
+		case next == nil:
+			next = v.Append(added(i))
+		default:
+			next = v.InsertBefore(next, added(i))
+		}
+	}
 }
 
-// reordered returns a whole list in its new order.
-func reordered(now []*Value, after reflect.Value) []any {
-	list := make([]any, len(now))
-	for i, element := range now {
-		if element != nil {
-			list[i] = json.RawMessage(element.Bytes())
+// inOrder returns a whole list in its new order.
+func inOrder(elements []*Value, was []int, added func(i int) any) []any {
+	list := make([]any, len(was))
+	for i, at := range was {
+		if at >= 0 {
+			list[i] = json.RawMessage(elements[at].Bytes())
 		} else {
-			list[i] = after.Index(i).Interface()
+			list[i] = added(i)
 		}
 	}
 	return list
-}
-
-// insertNew inserts the new elements between those that are there.
-func (v *Value) insertNew(now []*Value, after reflect.Value) {
-	var next *Value
-	for i := len(now) - 1; i >= 0; i-- {
-		switch element := after.Index(i).Interface(); {
-		case now[i] != nil:
-			next = now[i]
-		case next == nil:
-			next = v.Append(element)
-		default:
-			next = v.InsertBefore(next, element)
-		}
-	}
 }
 
 // matching finds for each element of after the corresponding element of before: an equal one; else one with the same
@@ -92,11 +93,6 @@ type matches struct {
 func (m *matches) match(is, was int) { m.was[is], m.used[was] = was, true }
 
 func (m *matches) full() bool { return !slices.Contains(m.was, -1) }
-
-// inOrder reports whether the matched elements have kept their order.
-func (m *matches) inOrder() bool {
-	return slices.IsSorted(slices.DeleteFunc(slices.Clone(m.was), func(at int) bool { return at < 0 }))
-}
 
 // by matches the remaining elements that have the same id, in order.
 func (m *matches) by(before, after reflect.Value, id func(reflect.Value) string) {

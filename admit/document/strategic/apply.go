@@ -1,7 +1,6 @@
 package strategic
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -69,59 +68,19 @@ func isMarked(element any) bool {
 // name.
 func (k mergeKeys) applyList(v *document.Value, key string, want, patch []any) {
 	elements := slices.Collect(v.Elements())
-	now := make([]*document.Value, len(want)) // for each element of want, the existing element, or nil
-	var order []int
+	was := make([]int, len(want))
 	merged := map[any]bool{} // by merge key; of several elements with one key only the first is merged
 	for i, element := range want {
-		if !isMarked(element) {
+		if was[i] = -1; !isMarked(element) {
 			continue
 		}
 		part := element.(object)
-		at := part[markKey].(int)
+		was[i] = part[markKey].(int)
 		delete(part, markKey)
-		now[i], order = elements[at], append(order, at)
 		if match, ok := matchOf(part[key], key, patch); ok && !merged[part[key]] {
 			merged[part[key]] = true
-			k.applyObject(elements[at], part, match)
+			k.applyObject(elements[was[i]], part, match)
 		}
 	}
-	if !slices.IsSorted(order) {
-		v.Set(inOrder(now, want))
-		return
-	}
-	for at, element := range elements {
-		if !slices.Contains(order, at) {
-			element.Remove()
-		}
-	}
-	insertNew(v, now, want)
-}
-
-// inOrder returns the whole list in its new order. It is used if elements change places, because no edit moves
-// elements.
-func inOrder(now []*document.Value, want []any) []any {
-	list := make([]any, len(want))
-	for i := range want {
-		if now[i] != nil {
-			list[i] = json.RawMessage(now[i].Bytes())
-		} else {
-			list[i] = clean(want[i])
-		}
-	}
-	return list
-}
-
-// insertNew inserts the new elements between the existing ones.
-func insertNew(v *document.Value, now []*document.Value, want []any) {
-	var next *document.Value
-	for i := len(want) - 1; i >= 0; i-- {
-		switch {
-		case now[i] != nil:
-			next = now[i]
-		case next == nil:
-			next = v.Append(clean(want[i]))
-		default:
-			next = v.InsertBefore(next, clean(want[i]))
-		}
-	}
+	v.Rearrange(was, func(i int) any { return clean(want[i]) })
 }
