@@ -38,7 +38,7 @@ func (v *Value) changeFrom(was []byte) Change { return Change{v.shownPath().Stri
 
 // inserted returns the elements of an array that it did not have in an earlier state.
 func (v *Value) inserted(was *Value) (all []*Value) {
-	if v.kind() != '[' {
+	if v.Kind() != '[' {
 		return nil
 	}
 	for _, element := range v.children {

@@ -11,13 +11,13 @@ import (
 
 // Text returns the string here, or "" if it is absent or null. For any other type it sets the document's error.
 func (v *Value) Text() string {
-	switch v.kind() {
+	switch v.Kind() {
 	case 0, 'n':
 		return ""
 	case '"':
 		return unquote(v.base)
 	}
-	v.doc.fail(v, "must be a string, not %s", kindNames[v.kind()])
+	v.doc.fail(v, "must be a string, not %s", v.Kind())
 	return ""
 }
 
@@ -57,7 +57,7 @@ func (v *Value) place() quantity.Place {
 
 // member returns v or, if v is an element of a list, the list (the outermost one for nested lists).
 func (v *Value) member() *Value {
-	for v.parent != nil && v.parent.kind() == '[' {
+	for v.parent != nil && v.parent.Kind() == '[' {
 		v = v.parent
 	}
 	return v
@@ -79,7 +79,7 @@ func DecodeProblem(err error) string {
 // Sub returns a separate document for the value here as it was sent, or nil if there is none. The two documents do not
 // see each other's edits.
 func (v *Value) Sub() *Document {
-	if v.sent == nil || v.kind() == 'n' {
+	if v.sent == nil || v.Kind() == 'n' {
 		return nil
 	}
 	raw := v.Raw()

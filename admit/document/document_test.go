@@ -553,7 +553,7 @@ func FuzzParse(f *testing.F) {
 
 // reread reads a value through handles only.
 func reread(v *Value) any {
-	switch v.kind() {
+	switch v.Kind() {
 	case '{':
 		object := map[string]any{}
 		for name, member := range v.Members() {

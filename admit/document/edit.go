@@ -111,7 +111,7 @@ func (v *Value) prepareParent() bool {
 	switch p := v.parent; {
 	case p == nil:
 		return true
-	case p.kind() == '[':
+	case p.Kind() == '[':
 		return true
 	default:
 		return p.makeContainer('{')
@@ -119,11 +119,11 @@ func (v *Value) prepareParent() bool {
 }
 
 // makeContainer makes v a container of the given kind if it is absent or null, and reports whether it is one now.
-func (v *Value) makeContainer(kind byte) bool {
-	if !v.is(kind) || v.doc.err != nil {
+func (v *Value) makeContainer(kind Kind) bool {
+	if !v.CanBe(kind) || v.doc.err != nil {
 		return false
 	}
-	if is := v.kind(); is == kind {
+	if is := v.Kind(); is == kind {
 		return true
 	}
 	if !v.prepareParent() {

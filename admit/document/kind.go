@@ -5,31 +5,61 @@ import "encoding/json"
 // Kind is the type of a JSON value: its first byte, or '0' for a number.
 type Kind byte
 
-// The kinds of containers.
+// The kinds of values.
 const (
 	Object Kind = '{'
 	Array  Kind = '['
+	Text   Kind = '"'
+	Number Kind = '0'
+	True   Kind = 't'
+	False  Kind = 'f'
+	Null   Kind = 'n'
 )
 
-// Kind returns the kind of the value here; zero if there is none.
-func (v *Value) Kind() Kind { return Kind(v.kind()) }
+// Kind returns the kind of the current value; zero if there is none.
+func (v *Value) Kind() Kind {
+	switch {
+	case v.made != 0 && v.hasChildren():
+		return v.made
+	case v.base == nil:
+		return 0
+	}
+	return kindOf(v.base)
+}
+
+// kindOf returns the kind of JSON.
+func kindOf(raw []byte) Kind {
+	if raw[0] == '-' || isDigit(raw[0]) {
+		return Number
+	}
+	return Kind(raw[0])
+}
 
 // String returns the kind with its article, such as "an object".
-func (k Kind) String() string { return kindNames[byte(k)] }
+func (k Kind) String() string { return kindNames[k] }
+
+var kindNames = map[Kind]string{Object: "an object", Array: "an array", Text: "a string", Null: "null", True: "a boolean", False: "a boolean", Number: "a number"}
 
 // CanBe reports whether v is of the given kind, Object or Array, or may become so because it is absent or null. If not,
 // it sets the document's error.
-func (v *Value) CanBe(kind Kind) bool { return v.is(byte(kind)) }
+func (v *Value) CanBe(kind Kind) bool {
+	actual := v.Kind()
+	if actual != kind && actual != 0 && actual != Null {
+		v.doc.fail(v, "must be %s, not %s", kind, actual)
+		return false
+	}
+	return true
+}
 
 // Tree returns the value here as encoding/json decodes it, but with numbers as json.Number.
 func (v *Value) Tree() any {
-	switch v.kind() {
+	switch v.Kind() {
 	case 0, 'n':
 		return nil
 	case '"':
 		return v.Text()
 	case 't', 'f':
-		return v.kind() == 't'
+		return v.Kind() == 't'
 	case '0':
 		return json.Number(v.base)
 	case '[':

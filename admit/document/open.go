@@ -4,17 +4,6 @@ import (
 	"slices"
 )
 
-// is reports whether v is, or may become, a container of the given kind: '{' or '['. If not, it sets the document's
-// error.
-func (v *Value) is(kind byte) bool {
-	actual := v.kind()
-	if actual != kind && actual != 0 && actual != 'n' {
-		v.doc.fail(v, "must be %s, not %s", kindNames[kind], kindNames[actual])
-		return false
-	}
-	return true
-}
-
 // scanned reports whether base is a container, and makes sure that it is on a tape.
 func (v *Value) scanned() bool {
 	if v.base == nil || v.base[0] != '{' && v.base[0] != '[' {
@@ -28,8 +17,8 @@ func (v *Value) scanned() bool {
 }
 
 // opened returns all children of a container, in order.
-func (v *Value) opened(kind byte) []*Value {
-	if !v.is(kind) {
+func (v *Value) opened(kind Kind) []*Value {
+	if !v.CanBe(kind) {
 		return nil
 	}
 	if !v.open {

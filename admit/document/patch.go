@@ -67,7 +67,7 @@ func (v *Value) appendPatch(b, path []byte) []byte {
 		if !sameJSON(v.sent, v.Bytes()) {
 			return v.appendOperation(b, "replace", path)
 		}
-	case v.kind() == '[':
+	case v.Kind() == '[':
 		return v.appendElementPatches(b, path)
 	default:
 		for _, child := range v.children {
@@ -134,8 +134,8 @@ func (v *Value) AppendTo(b []byte) []byte {
 	if !v.changedBelow() {
 		return append(b, v.base...)
 	}
-	kind := v.kind()
-	b = append(b, kind)
+	kind := v.Kind()
+	b = append(b, byte(kind))
 	first := true
 	for _, child := range v.opened(kind) {
 		if !child.exists() {
@@ -150,11 +150,11 @@ func (v *Value) AppendTo(b []byte) []byte {
 		}
 		b = child.AppendTo(b)
 	}
-	return append(b, kind+2) // '{'+2 is '}', '['+2 is ']'
+	return append(b, byte(kind)+2) // '{'+2 is '}', '['+2 is ']'
 }
 
 // changedBelow reports whether v is a container with edits in it, so that base is not its current JSON.
 func (v *Value) changedBelow() bool {
-	kind := v.kind()
+	kind := v.Kind()
 	return v.dirty && (kind == '{' || kind == '[') && slices.ContainsFunc(v.children, func(child *Value) bool { return child.dirty })
 }

@@ -1,14 +1,5 @@
 package document
 
-// The kinds of values that are no containers.
-const (
-	Text   Kind = '"'
-	Number Kind = '0'
-	True   Kind = 't'
-	False  Kind = 'f'
-	Null   Kind = 'n'
-)
-
 // Raw is one value of a document as it was sent, for reading only. Unlike a Value it makes no handle of what is read,
 // has no error, and does not see edits. The zero Raw is an absent value.
 type Raw struct {
@@ -49,11 +40,7 @@ func (r Raw) Kind() Kind {
 	if r.tape == nil {
 		return 0
 	}
-	switch c := r.tape.raw[r.tape.entries[r.at].start]; c {
-	case '{', '[', '"', 't', 'f', 'n':
-		return Kind(c)
-	}
-	return Number
+	return kindOf(r.tape.raw[r.tape.entries[r.at].start:])
 }
 
 // Bytes returns the value's JSON, which must not be changed; nil if it is absent.

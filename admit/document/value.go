@@ -20,7 +20,7 @@ type Value struct {
 	tape *tape  // the tape of base; nil if base was set by a step and not yet scanned
 	at   uint32 // the entry of base on tape
 	set  bool   // base was set by a step
-	made byte   // '{' or '[' if it was absent or null, and became a container for a descendant
+	made Kind   // Object or Array if it was absent or null, and became a container for a descendant
 
 	children []*Value // the children with a handle; if not open, of an object in no particular order, of an array only those appended
 	open     bool     // children is complete and in order
@@ -37,7 +37,7 @@ func (v *Value) sentAt(t *tape, at uint32) {
 // Get returns the handle of an object's member, whether it exists or not. A null or absent object has no members; for
 // any other type, Get sets the document's error.
 func (v *Value) Get(name string) *Value {
-	if !v.is('{') {
+	if !v.CanBe('{') {
 		return v.newChild(name)
 	}
 	for _, child := range v.children {
@@ -77,7 +77,7 @@ func (v *Value) setEntry(at uint32) {
 // HasElement reports whether an array has an object whose member key is the string text. Elements of Kubernetes lists
 // are identified by such keys: containers, variables and volumes by their name.
 func (v *Value) HasElement(key, text string) bool {
-	if !v.is('[') {
+	if !v.CanBe('[') {
 		return false
 	}
 	if (!v.dirty || !v.open) && v.scanned() && v.tape.hasElement(v.at, key, text) {
@@ -87,7 +87,7 @@ func (v *Value) HasElement(key, text string) bool {
 		return false
 	}
 	for e := range existing(v.children) {
-		if e.kind() == '{' && e.Get(key).kind() == '"' && e.Get(key).Text() == text {
+		if e.Kind() == '{' && e.Get(key).Kind() == '"' && e.Get(key).Text() == text {
 			return true
 		}
 	}
@@ -141,7 +141,7 @@ func existing(children []*Value) iter.Seq[*Value] {
 func (v *Value) Err() error { return v.doc.err }
 
 // Exists reports whether there is a value here that is not null.
-func (v *Value) Exists() bool { return v.exists() && v.kind() != 'n' }
+func (v *Value) Exists() bool { return v.exists() && v.Kind() != 'n' }
 
 // Bytes returns the current value as JSON, which must not be changed or kept; nil if there is none.
 func (v *Value) Bytes() []byte {
@@ -159,7 +159,7 @@ func (v *Value) Path() *field.Path {
 	switch p := v.parent; {
 	case p == nil:
 		return nil
-	case p.kind() == '[':
+	case p.Kind() == '[':
 		return p.Path().Index(p.indexOf(v))
 	case identifier.MatchString(v.name):
 		return p.Path().Child(v.name)
@@ -179,27 +179,6 @@ func (v *Value) indexOf(element *Value) int {
 		}
 	}
 	return i
-}
-
-var kindNames = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean", '0': "a number"}
-
-// kind returns the first byte of the current value: one of { [ " n t f, or '0' for any number; zero if there is none.
-func (v *Value) kind() byte {
-	switch {
-	case v.made != 0 && v.hasChildren():
-		return v.made
-	case v.base == nil:
-		return 0
-	}
-	return kindOf(v.base)
-}
-
-// kindOf returns the first byte of JSON, or '0' for any number.
-func kindOf(raw []byte) byte {
-	if raw[0] == '-' || isDigit(raw[0]) {
-		return '0'
-	}
-	return raw[0]
 }
 
 func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasChildren() }
