@@ -41,7 +41,11 @@ func (all Overrides) Check(at *field.Path) field.ErrorList {
 }
 
 func (o *OverrideSpec) check(at *field.Path) (problems field.ErrorList) {
-	problems = o.checkName(at.Child("name"))
+	if at := at.Child("name"); o.Name == "" {
+		problems = append(problems, field.Required(at, "it is shown wherever the override is used"))
+	} else {
+		problems = check.LabelName(o.Name, at)
+	}
 	if len(o.Steps) == 0 {
 		problems = append(problems, field.Required(at.Child("steps"),
 			"the names of the steps that meet the requests in another mode; `usher steps` lists them"))
@@ -56,16 +60,6 @@ func (o *OverrideSpec) check(at *field.Path) (problems field.ErrorList) {
 	}
 	if strings.TrimSpace(o.Reason) == "" {
 		problems = append(problems, field.Required(at.Child("reason"), "say why there is an exception: it is shown where the override is used"))
-	}
-	return problems
-}
-
-func (o *OverrideSpec) checkName(at *field.Path) (problems field.ErrorList) {
-	if o.Name == "" {
-		return field.ErrorList{field.Required(at, "it is shown wherever the override is used")}
-	}
-	for _, problem := range validation.IsDNS1123Label(o.Name) {
-		problems = append(problems, field.Invalid(at, o.Name, problem))
 	}
 	return problems
 }

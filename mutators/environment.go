@@ -4,11 +4,11 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/check"
 )
 
 // Env is the policy on environment variables: each is set in every container that does not set it itself.
@@ -24,11 +24,10 @@ type Variable struct {
 func (env Env) check(at *field.Path) (problems field.ErrorList) {
 	seen := map[string]bool{}
 	for i, v := range env {
-		for _, problem := range validation.IsEnvVarName(v.Name) {
-			problems = append(problems, field.Invalid(at.Index(i).Child("name"), v.Name, problem))
-		}
+		at := at.Index(i).Child("name")
+		problems = append(problems, check.EnvName(v.Name, at)...)
 		if seen[v.Name] {
-			problems = append(problems, field.Duplicate(at.Index(i).Child("name"), v.Name))
+			problems = append(problems, field.Duplicate(at, v.Name))
 		}
 		seen[v.Name] = true
 	}

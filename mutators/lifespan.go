@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/check"
 )
 
 // Lifespan is the policy on the remaining lifetime of the nodes that a pod may run on.
@@ -25,16 +24,11 @@ type Lifespan struct {
 
 // check returns all problems of the section.
 func (l *Lifespan) check(at *field.Path) (problems field.ErrorList) {
-	for name, key := range map[string]string{"label": l.Label, "taint": l.Taint} {
-		for _, problem := range validation.IsQualifiedName(key) {
-			problems = append(problems, field.Invalid(at.Child(name), key, problem))
-		}
-	}
+	problems = check.Key(l.Label, at.Child("label"))
 	if l.Max < 1 || l.Max > 100 {
 		problems = append(problems, field.Invalid(at.Child("max"), l.Max, "must be from 1 to 100: a pod gets a toleration for each day"))
 	}
-	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	return problems
+	return append(problems, check.Key(l.Taint, at.Child("taint"))...)
 }
 
 // lifespan lets a pod request, by a label, nodes with a minimum remaining lifetime. Nodes have a taint with the number

@@ -21,33 +21,33 @@ func Named[T any](list []T, at *field.Path, name func(*T) string, check func(*T,
 }
 
 // LabelName returns the problems of a name that must be a DNS label.
-func LabelName(name string, at *field.Path) (problems field.ErrorList) {
-	for _, problem := range validation.IsDNS1123Label(name) {
-		problems = append(problems, field.Invalid(at, name, problem))
-	}
-	return problems
+func LabelName(name string, at *field.Path) field.ErrorList {
+	return invalid(name, at, validation.IsDNS1123Label(name))
 }
 
 // ObjectName returns the problems of a name that must be a DNS subdomain, as those of most objects.
-func ObjectName(name string, at *field.Path) (problems field.ErrorList) {
-	for _, problem := range validation.IsDNS1123Subdomain(name) {
-		problems = append(problems, field.Invalid(at, name, problem))
-	}
-	return problems
+func ObjectName(name string, at *field.Path) field.ErrorList {
+	return invalid(name, at, validation.IsDNS1123Subdomain(name))
 }
 
 // Key returns the problems of the key of a label, or of the key of an annotation in lower case.
-func Key(key string, at *field.Path) (problems field.ErrorList) {
-	for _, problem := range validation.IsQualifiedName(key) {
-		problems = append(problems, field.Invalid(at, key, problem))
-	}
-	return problems
+func Key(key string, at *field.Path) field.ErrorList {
+	return invalid(key, at, validation.IsQualifiedName(key))
 }
 
 // LabelValue returns the problems of the value of a label.
-func LabelValue(value string, at *field.Path) (problems field.ErrorList) {
-	for _, problem := range validation.IsValidLabelValue(value) {
-		problems = append(problems, field.Invalid(at, value, problem))
+func LabelValue(value string, at *field.Path) field.ErrorList {
+	return invalid(value, at, validation.IsValidLabelValue(value))
+}
+
+// EnvName returns the problems of the name of an environment variable.
+func EnvName(name string, at *field.Path) field.ErrorList {
+	return invalid(name, at, validation.IsEnvVarName(name))
+}
+
+func invalid(value string, at *field.Path, problems []string) (all field.ErrorList) {
+	for _, problem := range problems {
+		all = append(all, field.Invalid(at, value, problem))
 	}
-	return problems
+	return all
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -59,9 +58,7 @@ func (in *Spec) check(at *field.Path) (problems field.ErrorList) {
 	problems = append(problems, check.LabelName(in.Name, at.Child("name"))...)
 	problems = append(problems, in.Selection.Check(at)...)
 	if in.OptOutAnnotation != "" {
-		for _, problem := range validation.IsQualifiedName(in.OptOutAnnotation) {
-			problems = append(problems, field.Invalid(at.Child("optOutAnnotation"), in.OptOutAnnotation, problem))
-		}
+		problems = append(problems, check.Key(in.OptOutAnnotation, at.Child("optOutAnnotation"))...)
 	}
 	if len(in.Containers)+len(in.InitContainers)+len(in.Volumes)+len(in.ImagePullSecrets)+len(in.Env)+len(in.VolumeMounts) == 0 {
 		problems = append(problems, field.Required(at, "injects nothing; write containers, initContainers, volumes, imagePullSecrets, env or volumeMounts"))

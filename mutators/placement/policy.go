@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/config"
@@ -36,9 +35,7 @@ func (n *NodeSelector) check(at *field.Path) field.ErrorList {
 	problems := checkNodeLabels(n.ClusterDefault, at.Child("clusterDefault"))
 	for _, namespace := range slices.Sorted(maps.Keys(n.Allowed)) {
 		at := at.Child("allowed").Key(namespace)
-		for _, problem := range validation.IsDNS1123Label(namespace) {
-			problems = append(problems, field.Invalid(at, namespace, problem))
-		}
+		problems = append(problems, check.LabelName(namespace, at)...)
 		if len(n.Allowed[namespace]) == 0 {
 			problems = append(problems, field.Required(at, "without a label, all would be allowed; leave the namespace out if that is meant"))
 		}
