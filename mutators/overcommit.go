@@ -4,11 +4,11 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/quantity"
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/mutators/amplify"
 )
 
@@ -31,7 +31,7 @@ func overcommit(policy *amplify.Overcommit) admit.Mutator[admit.Node] {
 }
 
 type compiledPool struct {
-	selector labels.Selector
+	selector labels.Selector // nil: all nodes
 	rates    rates
 }
 
@@ -44,11 +44,7 @@ func compilePools(policy *amplify.Overcommit) []compiledPool {
 	}
 	var pools []compiledPool
 	for _, pool := range policy.Pools {
-		selector, err := metav1.LabelSelectorAsSelector(&pool.Selector)
-		if err != nil {
-			selector = labels.Nothing() // cannot happen: the policy's check refuses such a selector
-		}
-		compiled := compiledPool{selector, rates{}}
+		compiled := compiledPool{selector.Compile(&pool.Selector), rates{}}
 		for name, text := range pool.Ratios {
 			ratio, _ := quantity.ParseRatio(text) // cannot fail: it has been checked
 			compiled.rates[name] = amplify.Rate{Ratio: ratio, By: "pool " + pool.Name, Raise: pool.Capacity == amplify.Raise}
@@ -61,7 +57,7 @@ func compilePools(policy *amplify.Overcommit) []compiledPool {
 // ratesFor returns the rates of the first pool that matches; nil if no pool does.
 func ratesFor(pools []compiledPool, node *admit.Node) rates {
 	for _, pool := range pools {
-		if pool.selector.Empty() || pool.selector.Matches(node.Selectable()) {
+		if pool.selector == nil || pool.selector.Matches(node.Selectable()) {
 			return pool.rates
 		}
 	}
