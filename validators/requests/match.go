@@ -31,20 +31,12 @@ func (m *Match) Rules() (all []admit.Rule) {
 		rule.Versions = []string{"*"} // matchPolicy Equivalent: the request may arrive in another version
 		except = append(except, rule)
 	}
-	for _, one := range m.lists() {
+	m.Each(nil, func(one *Requests, _ *field.Path) {
 		rule := one.Rule()
 		rule.Except = except
 		all = append(all, rule)
-	}
+	})
 	return all
-}
-
-// lists returns the requests that match unless they are excluded.
-func (m *Match) lists() []Requests {
-	if len(m.ResourceRules) > 0 {
-		return m.ResourceRules
-	}
-	return []Requests{m.Requests}
 }
 
 // Each calls a function for each list of the requests that match, with its path.

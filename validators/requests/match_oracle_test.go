@@ -9,6 +9,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 
@@ -61,7 +62,9 @@ func likeAPolicy(m Match, r admit.Request) bool {
 			})
 		})
 	}
-	return matches(m.lists()) && !matches(m.ExcludeResourceRules)
+	var lists []Requests
+	m.Each(nil, func(one *Requests, _ *field.Path) { lists = append(lists, *one) })
+	return matches(lists) && !matches(m.ExcludeResourceRules)
 }
 
 // TestMatchLikeTheLibrary: several lists, exclusions and names match as the API server matches the matchConstraints of a
