@@ -74,11 +74,11 @@ func reviewOf(req *admit.Request) Review {
 
 // apply returns the problems of one rule, and records its failures.
 func (r *ruleRun) apply(ctx context.Context, rule *Rule) field.ErrorList {
-	if !rule.Covers(r.req) {
+	if !admit.RulesCover(rule.compiled.covered, r.req) {
 		return nil
 	}
 	selected, err := r.selects(rule)
-	if err == nil && selected && rule.Program().ReadsNamespace() {
+	if err == nil && selected && rule.compiled.program.ReadsNamespace() {
 		err = r.lookUp()
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *ruleRun) apply(ctx context.Context, rule *Rule) field.ErrorList {
 		return nil
 	}
 	r.applied = true
-	verdict := rule.Program().Evaluate(ctx, &r.review)
+	verdict := rule.compiled.program.Evaluate(ctx, &r.review)
 	if verdict.Unmet != "" {
 		r.req.Explain("rule %s: match condition %s is false", rule.Name, verdict.Unmet)
 	}
@@ -105,7 +105,7 @@ func (r *ruleRun) apply(ctx context.Context, rule *Rule) field.ErrorList {
 // problems returns the violations that are no longer to pass.
 func (r *ruleRun) problems(rule *Rule, verdict Verdict) (problems field.ErrorList) {
 	for _, v := range verdict.Violations {
-		if rule.Ratchets() && r.req.Operation == admissionv1.Update && r.ratchet(rule).MayStay(v.Unchanged) {
+		if rule.compiled.ratchets && r.req.Operation == admissionv1.Update && r.ratchet(rule).MayStay(v.Unchanged) {
 			r.req.Explain("rule %s: passes, because the stored object has the same: %s", rule.Name, v.Message)
 			continue
 		}
@@ -157,29 +157,27 @@ func isOurs(err error) bool {
 
 // selects reports whether the selectors of a rule select the request.
 func (r *ruleRun) selects(rule *Rule) (bool, error) {
-	namespaces, objects := rule.Selectors()
 	switch {
-	case !hasLabels(r.req.Object, objects) && !hasLabels(r.req.OldObject, objects):
+	case !hasLabels(r.req.Object, rule.compiled.objects) && !hasLabels(r.req.OldObject, rule.compiled.objects):
 		return false, nil
-	case namespaces == nil:
+	case rule.compiled.namespaces == nil:
 		return true, nil
 	case r.req.AboutNamespace():
-		return hasLabels(r.req.Subject(), namespaces), nil
+		return hasLabels(r.req.Subject(), rule.compiled.namespaces), nil
 	case r.req.Namespace == "":
 		return true, nil
 	}
 	if err := r.lookUp(); err != nil {
 		return false, err
 	}
-	return namespaces.Matches(labels.Set(r.review.Namespace.Labels)), nil
+	return rule.compiled.namespaces.Matches(labels.Set(r.review.Namespace.Labels)), nil
 }
 
 // ratchet returns which objects of the request the selectors of a rule select that are about labels of the object, which a
 // Namespace's namespaceSelector is.
 func (r *ruleRun) ratchet(rule *Rule) admit.Ratchet {
-	namespaces, objects := rule.Selectors()
 	selects := func(object *document.Document) bool {
-		return hasLabels(object, objects) && (!r.req.AboutNamespace() || hasLabels(object, namespaces))
+		return hasLabels(object, rule.compiled.objects) && (!r.req.AboutNamespace() || hasLabels(object, rule.compiled.namespaces))
 	}
 	return admit.Ratchet{Is: selects(r.req.Object), Was: selects(r.req.OldObject)}
 }

@@ -31,7 +31,7 @@ type Rule struct {
 	Ratchet         *bool          `json:"ratchet,omitempty" doc:"lets an unchanged violation of a stored object pass" default:"true"`
 	OnError         OnError        `json:"onError,omitempty" doc:"what happens if an expression has no result: fail makes usher's call fail, and the webhook's failurePolicy decides; deny refuses the request" schema:"enum=fail|deny" default:"fail"`
 
-	compiled *compiledRule
+	compiled *compiledRule // once the rule has been checked
 }
 
 // OnError says what happens if an expression has no result.
@@ -44,11 +44,12 @@ const (
 	Deny OnError = "deny"
 )
 
-// compiledRule is a rule, compiled once.
+// compiledRule is what the check of a rule makes of its fields.
 type compiledRule struct {
 	program             *Program
-	requests            []admit.Rule
+	covered             []admit.Rule
 	namespaces, objects labels.Selector // nil: all
+	ratchets            bool
 }
 
 // section is the section rules.
@@ -87,7 +88,8 @@ func (r *Rule) check(compiler *Compiler, at *field.Path) (problems field.ErrorLi
 	}
 	program, wrong := compiler.Compile(r.expressions(), at)
 	if problems = append(problems, wrong...); len(problems) == 0 {
-		r.compiled = &compiledRule{program, r.Match.Rules(), selector.Compile(r.Match.NamespaceSelector), selector.Compile(r.Match.ObjectSelector)}
+		r.compiled = &compiledRule{program, r.Match.Rules(), selector.Compile(r.Match.NamespaceSelector), selector.Compile(r.Match.ObjectSelector),
+			r.Ratchet == nil || *r.Ratchet}
 	}
 	return problems
 }
@@ -136,7 +138,7 @@ func (r Rules) missed(at *field.Path) (texts []string) {
 func (r Rules) versionNotes(at *field.Path) (texts []string) {
 	old := oldCompilers{}
 	for i := range r {
-		texts = append(texts, r[i].Program().notes...)
+		texts = append(texts, r[i].compiled.program.notes...)
 		texts = append(texts, old.notes(r[i].expressions(), at.Index(i))...)
 	}
 	return texts
@@ -158,19 +160,3 @@ func missedVersions(own, others []admit.Rule) (named, missed []string) {
 	}
 	return nil, nil
 }
-
-// Program returns the compiled expressions. The rule must have been checked.
-func (r *Rule) Program() *Program { return r.compiled.program }
-
-// Covers reports whether the rule is for a request, apart from its selectors. The rule must have been checked.
-func (r *Rule) Covers(req *admit.Request) bool {
-	return admit.RulesCover(r.compiled.requests, req)
-}
-
-// Selectors returns the compiled selectors; a nil selector selects everything. The rule must have been checked.
-func (r *Rule) Selectors() (namespaces, objects labels.Selector) {
-	return r.compiled.namespaces, r.compiled.objects
-}
-
-// Ratchets reports whether an unchanged violation of a stored object passes.
-func (r *Rule) Ratchets() bool { return r.Ratchet == nil || *r.Ratchet }
