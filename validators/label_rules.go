@@ -3,9 +3,7 @@ package validators
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,23 +20,26 @@ const (
 // labelRules refuses new pods whose labels or annotations break a rule, and updates that bring such a value, remove a
 // required one or change an immutable one.
 func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod] {
-	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return r.Match != nil }))
+	compiled := compileLabelRules(rules, func(r LabelRule) bool { return r.Match == nil })
 	return admit.Validator[admit.Pod]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Pods(admissionv1.Create, admissionv1.Update),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			if finalizing(req) {
-				return nil, nil
-			}
-			judged := labelled{at: pod.Meta, now: pod.Meta}
-			if req.OldObject != nil {
-				old := admit.AsPod(req.OldObject).Meta
-				judged.old = &old
-			}
-			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
-			return judgeLabels(req, compiled, judged, namespace)
+			return judgeObject(req, pod.Meta, compiled, ask)
 		},
 	}
+}
+
+// judgeObject returns the problems of the metadata of the object under review.
+func judgeObject(req *admit.Request, now admit.Meta, rules []labelRule, ask admit.Questions) (field.ErrorList, error) {
+	if finalizing(req) {
+		return nil, nil
+	}
+	judged := labelled{at: now, now: now}
+	if req.OldObject != nil {
+		judged.old = admit.AsMeta(req.OldObject)
+	}
+	return judgeLabels(req, rules, judged, ask.LabelsOfNamespace(req))
 }
 
 // finalizing reports whether a request is an update of an object that only its finalizers keep. It is not judged,
@@ -69,8 +70,12 @@ type labelRule struct {
 	values    *ValueRule
 }
 
-func compileLabelRules(rules LabelRules) (all []labelRule) {
+// compileLabelRules compiles those of some rules that a step judges by.
+func compileLabelRules(rules LabelRules, judges func(LabelRule) bool) (all []labelRule) {
 	for _, rule := range rules {
+		if !judges(rule) {
+			continue
+		}
 		compiled := labelRule{LabelRule: rule, selection: rule.Selection.Compile(), values: rule.Compile()}
 		if m := rule.Match; m != nil {
 			compiled.rules = m.Rules()
@@ -82,16 +87,15 @@ func compileLabelRules(rules LabelRules) (all []labelRule) {
 	return all
 }
 
-// judgeLabels returns the problems under all rules that select the object.
+// judgeLabels returns the problems under all rules that select the object. namespace returns the labels of its namespace.
 func judgeLabels(
-	req *admit.Request, rules []labelRule, object labelled, namespace func() (admit.Namespace, error),
+	req *admit.Request, rules []labelRule, object labelled, namespace func() (map[string]string, error),
 ) (problems field.ErrorList, _ error) {
-	labels := func() (map[string]string, error) {
-		ns, err := namespace()
-		return ns.Labels, err
-	}
 	for i := range rules {
-		problem, err := rules[i].judge(req, object, labels)
+		if rules[i].Match != nil && !admit.RulesCover(rules[i].rules, req) {
+			continue
+		}
+		problem, err := rules[i].judge(req, object, namespace)
 		if err != nil {
 			return nil, err
 		}

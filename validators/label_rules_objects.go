@@ -2,8 +2,6 @@ package validators
 
 import (
 	"context"
-	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,21 +10,12 @@ import (
 
 // objectLabelRules judges objects of any kind by the rules with a match.
 func objectLabelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Meta] {
-	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return r.Match == nil }))
+	compiled := compileLabelRules(rules, func(r LabelRule) bool { return r.Match != nil })
 	return admit.Validator[admit.Meta]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.AnyKind(rules.Rules()),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
 		Run: func(_ context.Context, req *admit.Request, object *admit.Meta) (field.ErrorList, error) {
-			if finalizing(req) {
-				return nil, nil
-			}
-			judged := labelled{at: *object, now: *object}
-			if req.OldObject != nil {
-				judged.old = admit.AsMeta(req.OldObject)
-			}
-			covering := slices.DeleteFunc(slices.Clone(compiled), func(r labelRule) bool { return !admit.RulesCover(r.rules, req) })
-			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
-			return judgeLabels(req, covering, judged, namespace)
+			return judgeObject(req, *object, compiled, ask)
 		},
 	}
 }

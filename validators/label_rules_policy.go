@@ -158,12 +158,12 @@ func (r *LabelRule) checkValues(at *field.Path) (problems field.ErrorList) {
 		return append(problems, field.Invalid(at.Child("pattern"), r.Pattern,
 			strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; write an expression in RE2 syntax"))
 	}
-	accepts := r.withoutValues()
+	withoutValues := (&LabelRule{Pattern: r.Pattern, MaxLength: r.MaxLength}).Compile()
 	for i, value := range r.Values {
 		if r.Label != "" {
 			problems = append(problems, check.LabelValue(value, at.Child("values").Index(i))...)
 		}
-		if !accepts.Accepts(value) {
+		if !withoutValues.Accepts(value) {
 			problems = append(problems, field.Invalid(at.Child("values").Index(i), value, "is refused by pattern or maxLength of the same rule"))
 		}
 	}
@@ -181,12 +181,6 @@ func (r *LabelRule) checkPattern() error {
 }
 
 func anchored(pattern string) string { return `\A(?:` + pattern + `)\z` }
-
-func (r *LabelRule) withoutValues() *ValueRule {
-	open := *r
-	open.Values = nil
-	return open.Compile()
-}
 
 // ValueRule is the part of a LabelRule that judges values, compiled.
 type ValueRule struct {

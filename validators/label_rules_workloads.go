@@ -2,7 +2,6 @@ package validators
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -16,7 +15,7 @@ import (
 // templateLabelRules judges the pod templates of workloads by the rules that ask for it, so that the author of the
 // workload reads the refusal. A label that label-defaults would set on the pods is not missing.
 func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit.Questions) admit.Validator[admit.Workload] {
-	compiled := compileLabelRules(slices.DeleteFunc(slices.Clone(rules), func(r LabelRule) bool { return !r.Workloads || r.Match != nil }))
+	compiled := compileLabelRules(rules, func(r LabelRule) bool { return r.Workloads && r.Match == nil })
 	filler := defaults.Compile()
 	return admit.Validator[admit.Workload]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Workloads(admissionv1.Create, admissionv1.Update),
@@ -30,7 +29,10 @@ func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit
 			if err != nil {
 				return nil, err
 			}
-			problems, err := judgeLabels(req, compiled, judged, namespace)
+			problems, err := judgeLabels(req, compiled, judged, func() (map[string]string, error) {
+				ns, err := namespace()
+				return ns.Labels, err
+			})
 			if judged.now.Root().Err() != nil { // in a copy: the same reads report it with the template's path
 				workload.Template().Labels()
 				workload.Template().Annotations()
