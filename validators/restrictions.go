@@ -116,7 +116,7 @@ func (r *restriction) binds(user authenticationv1.UserInfo) bool {
 	switch {
 	case r.Deny.Contain(user.Username, user.Groups):
 		return true
-	case isControlPlane(user):
+	case controlPlane.Contain(user.Username, user.Groups):
 		return false
 	case r.Allow != nil:
 		return !r.Allow.Contain(user.Username, user.Groups)
@@ -130,10 +130,6 @@ var controlPlane = &Users{
 	Users:           []string{"system:apiserver", "system:kube-controller-manager", "system:kube-scheduler"},
 	Groups:          []string{"system:nodes"},
 	ServiceAccounts: []string{"kube-system/*"},
-}
-
-func isControlPlane(user authenticationv1.UserInfo) bool {
-	return controlPlane.Contain(user.Username, user.Groups)
 }
 
 // userPath is the path of the name of the user in a review.
