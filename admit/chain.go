@@ -108,11 +108,18 @@ func (c Chain) Gated(enabled func(gate.Name) bool) Chain {
 
 // WithModes returns the chain with its steps in the modes that a policy sets.
 func (c Chain) WithModes(modes Modes) Chain {
+	return c.with(func(s *step) {
+		if mode, set := modes[s.Name]; set {
+			s.Mode = mode
+		}
+	})
+}
+
+// with returns the chain with all steps changed.
+func (c Chain) with(change func(*step)) Chain {
 	c.steps = slices.Clone(c.steps)
 	for i := range c.steps {
-		if mode, set := modes[c.steps[i].Name]; set {
-			c.steps[i].Mode = mode
-		}
+		change(&c.steps[i])
 	}
 	return c
 }
@@ -120,13 +127,11 @@ func (c Chain) WithModes(modes Modes) Chain {
 // Uncommitted returns the chain without what lasts beyond a request: where a check has a Commit, its Run gives the
 // verdict, as on a dry run.
 func (c Chain) Uncommitted() Chain {
-	c.steps = slices.Clone(c.steps)
-	for i := range c.steps {
-		if s := &c.steps[i]; s.commit != nil {
+	return c.with(func(s *step) {
+		if s.commit != nil {
 			s.commit = s.run
 		}
-	}
-	return c
+	})
 }
 
 // Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. Checks

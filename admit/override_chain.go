@@ -40,11 +40,7 @@ var never = time.Unix(1<<40, 0)
 
 // WithOverrides returns the chain with overrides of the modes of its steps. Call it last, after WithModes.
 func (c Chain) WithOverrides(overrides []Override, in OverrideContext) Chain {
-	c.steps = slices.Clone(c.steps)
-	for i := range c.steps {
-		c.steps[i].overrides = overridesOf(c.steps[i].Step, overrides, in)
-	}
-	return c
+	return c.with(func(s *step) { s.overrides = overridesOf(s.Step, overrides, in) })
 }
 
 // overridesOf returns the overrides of a step, or nil if there are none.

@@ -64,8 +64,7 @@ func (o *OverrideSpec) covers(other *OverrideSpec) bool {
 
 // endsAfter reports whether the override lasts at least as long as another.
 func (o *OverrideSpec) endsAfter(other *OverrideSpec) bool {
-	end, _ := parseUntil(o.Until)
-	otherEnd, _ := parseUntil(other.Until)
+	end, otherEnd := o.End(), other.End()
 	return end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end)
 }
 

@@ -46,11 +46,7 @@ func (c Chain) ForPods(routes PodRoutes) Chain {
 
 // withoutCommits returns the chain with the steps that commit idle.
 func (c Chain) withoutCommits() Chain {
-	c.steps = slices.Clone(c.steps)
-	for i := range c.steps {
-		c.steps[i].Idle = c.steps[i].Idle || c.steps[i].commit != nil
-	}
-	return c
+	return c.with(func(s *step) { s.Idle = s.Idle || s.commit != nil })
 }
 
 // JudgePod returns what the routes for pods of the running chain would say if a user created the pod of the workload under
