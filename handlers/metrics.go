@@ -1,10 +1,10 @@
 package handlers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
 )
@@ -111,11 +111,8 @@ func decision(s admit.StepResult) string {
 // operation returns the label value for a request's operation: "unknown" if it is invalid, or if the request could not
 // be read.
 func operation(req *admit.Request) string {
-	if req != nil {
-		switch req.Operation {
-		case admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect:
-			return string(req.Operation)
-		}
+	if req == nil || !slices.Contains(operations, req.Operation) {
+		return "unknown"
 	}
-	return "unknown"
+	return string(req.Operation)
 }
