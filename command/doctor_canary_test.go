@@ -56,6 +56,8 @@ func TestCanaryOfTemplates(t *testing.T) {
 			defer lock.Unlock()
 			sent = append(sent, r.URL.Path+"?"+r.URL.Query().Encode())
 			_, _ = io.Copy(w, r.Body)
+		case strings.HasSuffix(r.URL.Path, "webhookconfigurations"):
+			_, _ = fmt.Fprint(w, `{"items": []}`)
 		default:
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound"}`)
