@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/cluster/reader"
 	labelselector "usher.dev/usher/internal/selector"
 )
 
@@ -253,5 +254,5 @@ func registeredIn(o manifest.Object) (hooks []Hook, is bool, err error) {
 		return nil, false, nil
 	}
 	c, err := readConfiguration(o.JSON)
-	return c.Webhooks, true, err
+	return c.Webhooks, true, reader.WrongType(err)
 }
