@@ -159,10 +159,7 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 				all.Whole = false // an aggregated API server that is away
 				return
 			}
-			for _, r := range list.APIResources {
-				all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
-					Operations: resources.OperationsOf(r.Name, r.Verbs)})
-			}
+			addList(all, version, list)
 		})
 	}
 	reader.InParallel(calls...)
@@ -172,6 +169,14 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 		}
 	}
 	f.resources = all
+}
+
+// addList adds the resources of a version, as discovery lists them.
+func addList(all resources.Table, version schema.GroupVersion, list metav1.APIResourceList) {
+	for _, r := range list.APIResources {
+		all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
+			Operations: resources.OperationsOf(r.Name, r.Verbs)})
+	}
 }
 
 // unreadFinding returns the finding for what could not be read.

@@ -109,8 +109,8 @@ type Matcher struct {
 	compiler plugin.ConditionCompiler // of match conditions
 }
 
-// Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the API server refuse it keeps the request
-// from others.
+// Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the
+// API server refuse it keeps the request from others.
 func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
 	verdicts := make([]Verdict, len(hooks))
 	for i, h := range hooks {
