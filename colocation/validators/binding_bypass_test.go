@@ -50,6 +50,9 @@ func TestBindingBypass(t *testing.T) {
 			req.UserInfo.Username = c.user
 			problems, err := bindingBypass(c.policy).Run(t.Context(), req, admit.AsPod(req.Object))
 			wantProblems(t, c.name, problems, err, c.wants...)
+			if decision := req.AuditAnnotations()["binding"]; (decision == "denied") != (len(c.wants) > 0) {
+				t.Errorf("audited %q", decision)
+			}
 		})
 	}
 }
