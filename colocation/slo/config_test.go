@@ -268,6 +268,7 @@ func TestNetwork(t *testing.T) {
 		{cluster("500M", 50), "", []string{".clusterStrategy: Invalid value: network requests must be all percentages (numbers) or all bandwidths (strings); percentages are lsClass.ingressRequest, bandwidths are lsrClass.ingressRequest"}},
 		{node("500M", "60"), total1000M, nil}, // 500 MB/s and 60 bytes per second: a warning
 		{cluster(60, nil) + "," + node(nil, 60), "", []string{`.nodeStrategies[0]: Invalid value: "120": ingressRequest of lsrClass (60 by clusterStrategy), lsClass (60) must not sum`}},
+		{cluster("50M", nil) + "," + node(nil, 60), "", nil},                                             // only requests of one strategy must have one format
 		{cluster(60, 60) + "," + node(nil, nil), "", []string{`.clusterStrategy: Invalid value: "120"`}}, // the entry is not blamed
 	} {
 		for i := range c.want {
