@@ -211,6 +211,16 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestFindingsStayHidden: a finding quotes no value that is hidden elsewhere in the report.
+func TestFindingsStayHidden(t *testing.T) {
+	m := &Mask{}
+	m.Object(json.RawMessage(`{"metadata":{"annotations":{"a":"token-17"}}}`))
+	r := review.Report{Findings: []review.Finding{{ID: "patch-does-not-apply", Message: "testing /metadata/annotations/a: token-17"}}}
+	if m.hide(&r); strings.Contains(r.Findings[0].Message, "token-17") {
+		t.Error(r.Findings[0].Message)
+	}
+}
+
 // FuzzRead: no file makes the reader fail in another way than with an error, and no line is lost.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(event + "\n{"))
