@@ -17,8 +17,8 @@ import (
 	"usher.dev/usher/mutators/amplify"
 )
 
-// NodeRequests returns the sum of the cpu and memory requests of the pods on a node; known is false if it is not
-// available, or not yet. It must not wait. A nil function knows nothing.
+// NodeRequests returns the sum of the requests of the pods on a node; known is false if it is not available, or not yet.
+// It must not wait. A nil function knows nothing.
 type NodeRequests func(node string) (requests corev1.ResourceList, known bool)
 
 // amplificationRatio refuses to store ratios on a node that /mutate-node-status could not apply, or only up to the
