@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"usher.dev/usher/command/review"
 )
 
@@ -35,7 +33,17 @@ type podStatus struct {
 	Status   struct {
 		Phase, Reason, Message                   string
 		Conditions                               []condition
-		InitContainerStatuses, ContainerStatuses []corev1.ContainerStatus
+		InitContainerStatuses, ContainerStatuses []containerStatus
+	}
+}
+
+type containerStatus struct {
+	Name  string
+	State struct {
+		Waiting, Terminated *struct {
+			Reason, Message string
+			ExitCode        int
+		}
 	}
 }
 
