@@ -52,7 +52,7 @@ func (p *Profile) ownHazards() (hazards []string) {
 	return hazards
 }
 
-// kinds are what profiles write and copy.
+// kinds lists what profiles write and copy.
 var kinds = []string{"label", "annotation"}
 
 // copies returns the keys of a kind that the profile copies to others.

@@ -31,7 +31,7 @@ func replaceBundle(s subject) command {
 	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
 		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
 	}
-	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: take it from whoever issues the certificate.")
+	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: get it from the issuer of the certificate.")
 }
 
 // replaceCertificate makes a new certificate for the server.

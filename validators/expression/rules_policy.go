@@ -44,7 +44,7 @@ const (
 	Deny OnError = "deny"
 )
 
-// compiledRule is what the check of a rule makes of its fields.
+// compiledRule holds the compiled fields of a rule that was checked.
 type compiledRule struct {
 	program             *Program
 	covered             []admit.Rule
