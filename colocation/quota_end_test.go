@@ -65,7 +65,7 @@ func TestEndGivesBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			top := &quota.Quota{Namespace: "quotas", Name: "q", Parent: api.RootQuota, Max: cpus(100), Namespaces: []string{"q"}}
 			tree, store := quota.NewTree([]*quota.Quota{top}), &shelf{takes: time.Millisecond, now: ledger.Object{Quota: top, Version: "1"}}
-			l := ledger.New(ledger.Options{Grants: true, Store: store,
+			l := ledger.New(ledger.Options{Store: store,
 				Tree: func(context.Context, string) (*quota.Tree, error) { return tree, nil }})
 			l.Pods().Replace(nil, "1")
 			l.Quotas().Replace([]ledger.Seen{{Key: "quotas/q", Version: "1", Object: top}}, "1")

@@ -48,7 +48,7 @@ func newQuotas(o options, source string, gates gate.Set, evaluated bool, log log
 	if !evaluated {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Grants: gates.On(api.GateQuotaGrants), Log: log}
+	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
 	if q.watched {
 		store := q.records()
 		settings.Store, q.status = store, newStatusWriter(store, q.standings, log)

@@ -34,7 +34,6 @@ const (
 	GateElasticQuotaIgnorePodOverhead           gate.Name = "ElasticQuotaIgnorePodOverhead"
 	GateQuotaByAllocatedResources               gate.Name = "QuotaByAllocatedResources"
 	GateQuotaByDeviceClasses                    gate.Name = "QuotaByDeviceClasses"
-	GateQuotaGrants                             gate.Name = "QuotaGrants"
 	GateElasticQuotaEvaluationTransformPod      gate.Name = "ElasticQuotaEvaluationTransformPod"
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
@@ -73,7 +72,6 @@ func Gates() []gate.Gate {
 		{Name: GateQuotaByAllocatedResources, Default: true,
 			Doc: "count what the node of a pod holds while a resize is not carried out, not only the spec"},
 		{Name: GateQuotaByDeviceClasses, Doc: "count the devices that pods claim by DRA, as the policy maps their classes to resources"},
-		{Name: GateQuotaGrants, Doc: "let replicas admit pods to elastic quotas in advance of their next write; all replicas must run this version"},
 		{Name: GateElasticQuotaEvaluationTransformPod, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the next"},
 		{Name: GateReplaceResourcesTransformer, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
 	}

@@ -67,8 +67,7 @@ func (l *Ledger) takeGrants(v view, counted *holdings, p *grantPlan, stopped fun
 	}
 }
 
-// entryOf returns a grant as the record holds it. No pod can have its name. A replica of an earlier version takes it for the
-// reservation of a pod that does not appear.
+// entryOf returns a grant as the record holds it. No pod can have its name.
 func (l *Ledger) entryOf(v view, name string, at int64, room sum) *reservation {
 	return &reservation{Grant: true, Pod: v.top.Quota.Namespace + "/_" + l.options.Replica + "_" + v.top.Quota.Name + "_" + name,
 		Quota: name, Request: api.ResourceList(room), At: at, By: l.options.Replica}

@@ -11,7 +11,7 @@ import (
 
 // spend admits a new pod against a grant, and reports whether it could.
 func (l *Ledger) spend(ctx context.Context, p *placement) bool {
-	if !l.options.Grants || p.before != nil || ctx.Err() != nil {
+	if p.before != nil || ctx.Err() != nil {
 		return false
 	}
 	top, now := p.path[len(p.path)-1], l.options.Now()

@@ -41,7 +41,7 @@ func TestSpendRules(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := lay(t, top, q)
-			w := b.granting("r1")
+			w := b.watcher("r1")
 			w.admit(t, 1, 5)
 			w.Ledger.grants.in[keyOf(top)].at = 1e12
 			holds(reservation{Pod: "a/b", Quota: "q", Grant: true, By: "r1", At: 1e12})(w, nil, nil)
@@ -112,7 +112,6 @@ func TestGrantPlanRules(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=9"))
 	q, _ := b.tree.Get("q")
 	v := view{tree: b.tree, top: Object{Quota: q}, now: b.clock}
-	b.options.Grants = true
 	old, revoked := b.room(onePod(1), false), b.room(onePod(2), false)
 	old.At, revoked.At = 1, 1
 	b.Ledger.revoked.add("", revoked)
@@ -250,7 +249,7 @@ func TestGrantsOfManyAtTheEnd(t *testing.T) {
 			quotas = append(quotas, makeQuota(name, "", "cpu=100"))
 		}
 		b := lay(t, quotas...)
-		r1, r2 := b.granting("r1"), b.granting("r2")
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
 		for _, name := range names {
 			for i := range 5 {
 				expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod(fmt.Sprintf("%s/p%d", name, i), fmt.Sprint(name, i), "cpu=1"))), "granted")
@@ -294,7 +293,7 @@ func TestTakeGrantsRules(t *testing.T) {
 func TestRecallFromRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"), makeQuota("other", "top", "cpu=100"))
-		r1, r2 := b.granting("r1"), b.granting("r2")
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
 		r1.admit(t, 1, 5)
 		r2.show("top")
 		top := b.store.get("top")

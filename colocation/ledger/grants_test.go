@@ -76,7 +76,7 @@ func (b *bench) grants(t *testing.T, name string) string {
 func inBubble(t *testing.T, limit string, test func(t *testing.T, b *bench, r1, r2 *watcher)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("q", "", limit))
-		r1, r2 := b.granting("r1"), b.granting("r2")
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
 		r1.admit(t, 1, 5)
 		test(t, b, r1, r2)
 		r1.giveBack(t.Context())
@@ -183,7 +183,7 @@ func TestGrantAndChange(t *testing.T) {
 	for _, changed := range []string{"q", "top"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"))
-			r1, r2 := b.granting("r1"), b.granting("r2")
+			r1, r2 := b.watcher("r1"), b.watcher("r2")
 			r1.admit(t, 1, 5)
 			r2.show("top")
 			parent := map[string]string{"q": "top"}[changed]
@@ -215,7 +215,7 @@ func TestGrantAndChange(t *testing.T) {
 func TestGrantAndLongChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"))
-		r1, r2, r3 := b.granting("r1"), b.granting("r2"), b.granting("r3")
+		r1, r2, r3 := b.watcher("r1"), b.watcher("r2"), b.watcher("r3")
 		r1.admit(t, 1, 5)
 		r1.cutOff()
 		r2.show("top")
@@ -251,7 +251,7 @@ func TestGrantsOfNoQuota(t *testing.T) {
 func TestGrantAndOtherChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=200"), makeQuota("q", "top", "cpu=100"), makeQuota("other", "top", "cpu=100"))
-		r1, r2 := b.granting("r1"), b.granting("r2")
+		r1, r2 := b.watcher("r1"), b.watcher("r2")
 		b.store.disturb(func() error { time.Sleep(time.Millisecond); return nil }, nil)
 		r1.admit(t, 1, 8)
 		r2.show("top")
@@ -413,7 +413,7 @@ func TestGrantShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := lay(t, makeQuota("top", "", "cpu=60"), makeQuota("a", "top", "cpu=60"), makeQuota("b", "top", "cpu=60"))
 		b.store.disturb(func() error { time.Sleep(time.Millisecond); return nil }, nil)
-		r := b.granting("r1")
+		r := b.watcher("r1")
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
@@ -521,9 +521,29 @@ func TestGrantOfDeletedQuota(t *testing.T) {
 // A quota that the tree has and the watch of the ledger has not shown yet is reported, with the gate, too.
 func TestReportBeforeTheWatch(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=10"))
-	w := b.granting("r1")
+	w := b.watcher("r1")
 	w.known.Store(b.tree.With(map[types.NamespacedName]*quota.Quota{{Namespace: quotaNamespace, Name: "new"}: makeQuota("new", "", "cpu=1")}))
 	if rows, err := w.Report(); err != nil || len(rows) != 2 {
 		t.Error(rows, err)
 	}
+}
+
+// The clock is read after the record: a replica that stood still in between does not take what it finds for older than it is.
+func TestRenewAfterFreeze(t *testing.T) {
+	inBubble(t, "cpu=100", func(t *testing.T, b *bench, r1, r2 *watcher) {
+		r2.options.Now = func() time.Time {
+			r2.options.Now = b.now
+			asked := b.now()
+			time.Sleep(2 * grantEnd)
+			r1.show("q")
+			r1.admit(t, 6, 12)
+			r2.show("q")
+			return asked
+		}
+		if err := r2.renewOnce(t.Context(), b.store.get("q").Quota); err != nil {
+			t.Error(err)
+		}
+		found, _ := parseRecord(b.store.get("q").Record)
+		expect(t, b.grants(t, "q"), r2.longest(found, func(*reservation) bool { return true }), grantEnd)
+	})
 }

@@ -43,10 +43,6 @@ type Options struct {
 	Expiry time.Duration
 	// Replica distinguishes the reservations of this process from others, also of those before it; empty means a random name.
 	Replica string
-	// Grants lets this replica admit pods against room that a record holds for it, without a write for each batch. All
-	// replicas must be of a version that knows grants: another one does not wait for them when it announces a change, and drops
-	// those of a dead replica before all pods that they admitted are observed.
-	Grants bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Log receives messages for operators; nil discards them.
@@ -96,13 +92,11 @@ func New(o Options) *Ledger {
 		announcing: make(chan struct{}, 1), queues: map[string]*queue{},
 	}
 	if o.Store == nil {
-		l.options.Store, l.options.Grants = &memStore{records: map[types.NamespacedName]Object{}}, false
+		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
 		return l
 	}
 	l.accounts.onRevival, l.objects.onRecord = l.noteRevived, l.revivals.admit
-	if o.Grants {
-		l.objects.onRecall = func(top string) { go l.renewSoon(top) }
-	}
+	l.objects.onRecall = func(top string) { go l.renewSoon(top) }
 	return l
 }
 

@@ -43,7 +43,7 @@ func TestModel(t *testing.T) {
 	t.Cleanup(func() {
 		t.Logf("%+v", total)
 		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Early == 0 || total.Withdrawn == 0 ||
-			total.Recreated < total.Schedules/20 || total.Spent < total.Schedules || total.Partitions == 0 || total.Freezes < total.Schedules/4 || total.Mixed < total.Schedules/20) {
+			total.Recreated < total.Schedules/20 || total.Spent < total.Schedules || total.Partitions == 0 || total.Freezes < total.Schedules/4) {
 			t.Error("the schedules show too little")
 		}
 	})
@@ -72,7 +72,7 @@ func (s *simStats) add(o simStats) {
 	s.Kills, s.Outages, s.Relists, s.Reroots = s.Kills+o.Kills, s.Outages+o.Outages, s.Relists+o.Relists, s.Reroots+o.Reroots
 	s.Enacted, s.Infeasible, s.Early, s.Withdrawn = s.Enacted+o.Enacted, s.Infeasible+o.Infeasible, s.Early+o.Early, s.Withdrawn+o.Withdrawn
 	s.Announced, s.Spent, s.Partitions = s.Announced+o.Announced, s.Spent+o.Spent, s.Partitions+o.Partitions
-	s.Freezes, s.Mixed, s.Dropped, s.Recreated = s.Freezes+o.Freezes, s.Mixed+o.Mixed, s.Dropped+o.Dropped, s.Recreated+o.Recreated
+	s.Freezes, s.Recreated = s.Freezes+o.Freezes, s.Recreated+o.Recreated
 }
 
 // world is a cluster with replicas and clients.
@@ -82,10 +82,8 @@ type world struct {
 	refusals float64 // how many admitted pods are never stored
 	reroots  bool
 	sweeps   bool
-	grants   float64 // how many replicas take grants
-	before   float64 // how many replicas are of the version before grants
-	halts    bool    // replicas freeze
-	roomy    bool    // the quotas have room for many pods
+	halts    bool // replicas freeze
+	roomy    bool // the quotas have room for many pods
 	lags     []time.Duration
 	faults   float64
 
@@ -120,13 +118,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{c: newCluster(t, seed)}
 	c := w.c
 	w.refusals, w.reroots, w.sweeps = []float64{0, 0.1, 0.4}[c.n(3)], c.chance(0.2), c.chance(0.5)
-	w.grants = []float64{0, 0.6, 1, 1}[c.n(4)]
-	w.roomy = w.grants > 0 && c.chance(0.7)
-	w.halts, w.relabels = c.chance(0.5), c.chance(0.2)
-	if w.grants > 0 && c.chance(0.2) {
-		w.before = 0.4
-		c.count(func(s *simStats) { s.Mixed++ })
-	}
+	w.roomy, w.halts, w.relabels = c.chance(0.5), c.chance(0.5), c.chance(0.2)
 	w.faults = []float64{0, 0.02, 0.2}[c.n(3)]
 	for range 1 + c.n(3) {
 		w.growQuotas(fmt.Sprintf("q%d", len(w.tops)), api.RootQuota, c.n(4))
@@ -189,7 +181,7 @@ func (w *world) start() *replica {
 	w.started++
 	lag := [2]time.Duration{w.lags[w.c.n(len(w.lags))], w.lags[w.c.n(len(w.lags))]}
 	return newReplica(w.c, fmt.Sprintf("r%d", w.started), lag, w.faults,
-		kind{old: w.c.chance(w.before), grants: w.c.chance(w.grants), halts: w.halts, sweeps: w.sweeps})
+		kind{halts: w.halts, sweeps: w.sweeps})
 }
 
 // chaos makes many things happen at random times, sometimes many at once.
@@ -322,7 +314,6 @@ func (w *world) pod(key string) (*quota.Pod, int) {
 func (w *world) calm() {
 	w.c.say("calm")
 	w.c.calm.Store(true)
-	w.upgrade()
 	w.speakAll()
 	time.Sleep(simExpiry + simLag + simOutage + time.Second)
 	w.dropGrants()
@@ -332,19 +323,6 @@ func (w *world) calm() {
 	if w.sweeps {
 		time.Sleep(simExpiry*2 + simLag)
 		w.nothingHeld()
-	}
-}
-
-// upgrade ends the rollout of the version with grants.
-func (w *world) upgrade() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.before = 0
-	for i, r := range w.replicas {
-		if r.old {
-			r.kill()
-			w.replicas[i] = w.start()
-		}
 	}
 }
 
@@ -366,7 +344,8 @@ func (w *world) holdsGrants() bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	for _, one := range w.c.quotas {
-		if drops(one.Record, "") {
+		found, _ := parseRecord(one.Record)
+		if slices.ContainsFunc(found.Pods, func(r reservation) bool { return r.Grant }) {
 			return true
 		}
 	}

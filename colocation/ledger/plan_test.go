@@ -194,7 +194,7 @@ func TestPlanFull(t *testing.T) {
 	if !errors.Is(last.err, errFull) || !errors.Is(last.err, admit.ErrNotReady) || last.held != nil {
 		t.Errorf("the last: %+v", last)
 	}
-	if found, err := parseRecord(made.next.text()); err != nil || len(found.Pods) != strings.Count(made.next.text(), `"uid"`) {
+	if found, err := parseRecord(made.next.text()); err != nil || len(found.Pods) != strings.Count(made.next.text(), `"pod"`) {
 		t.Errorf("the record: %v", err)
 	}
 }

@@ -364,10 +364,10 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 		if !how(&next) {
 			return
 		}
-		answered, unwaited := time.Now(), bypass
+		answered := time.Now()
 		if !bypass {
 			var err error
-			if answered, unwaited, err = w.announce(QuotaChange{Old: old, New: &next, From: version}); err != nil {
+			if answered, err = w.announce(QuotaChange{Old: old, New: &next, From: version}); err != nil {
 				return
 			}
 		}
@@ -375,14 +375,14 @@ func (w *world) changeQuota(name string, how func(*quota.Quota) bool) {
 		if w.c.chance(w.refusals) {
 			return
 		}
-		if w.storeQuota(name, version, &next, bypass || time.Since(answered) > maxChange/2, unwaited) {
+		if w.storeQuota(name, version, &next, bypass || time.Since(answered) > maxChange/2, bypass) {
 			return
 		}
 	}
 }
 
-// announce lets a replica admit a change. It returns when that was decided, and whether without regard to grants.
-func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, _ error) {
+// announce lets a replica admit a change. It returns when that was decided.
+func (w *world) announce(change QuotaChange) (decided time.Time, _ error) {
 	ctx, cancel := context.WithTimeout(context.Background(), simWebhook)
 	defer cancel()
 	r := w.anyReplica()
@@ -408,7 +408,7 @@ func (w *world) announce(change QuotaChange) (decided time.Time, unwaited bool, 
 	if err == nil {
 		w.c.count(func(s *simStats) { s.Announced++ })
 	}
-	return decided, bool(r.old), err
+	return decided, err
 }
 
 // storeQuota stores a change that was judged on a version, and reports false if there is a newer one.
@@ -420,7 +420,7 @@ func (w *world) storeQuota(name, version string, next *quota.Quota, late, unwait
 		return false
 	}
 	moves := !samePlace(one.Quota, next)
-	if late = late || unwaited && moves; moves && !unwaited { // the mutating webhook has been asked, and is not of the version before
+	if moves && !unwaited { // the mutating webhook has been asked
 		one.Record = Moving(one.Record, version)
 	}
 	w.c.note("quota %s: %s below %s, for %v, late: %v", name, inShort(next.Max), next.Parent, next.Namespaces, late)
@@ -451,7 +451,7 @@ func (w *world) recreate() {
 	old, version, gone := one.Quota, one.Version, one.gone
 	w.c.mu.Unlock()
 	if !gone {
-		answered, unwaited, err := w.announce(QuotaChange{Old: old, From: version})
+		answered, err := w.announce(QuotaChange{Old: old, From: version})
 		if err != nil {
 			return
 		}
@@ -464,7 +464,7 @@ func (w *world) recreate() {
 		w.c.note("delete quota %s", name)
 		before := w.c.tree
 		w.c.removeQuota(one)
-		w.c.moved(before, time.Since(answered) > maxChange/2, unwaited)
+		w.c.moved(before, time.Since(answered) > maxChange/2, false)
 		w.c.mu.Unlock()
 		time.Sleep(w.c.upTo(4 * time.Second))
 	}
@@ -473,7 +473,7 @@ func (w *world) recreate() {
 	if next.Max != nil {
 		next.Max[corev1.ResourceCPU] = *resource.NewQuantity(int64(w.c.n(12)+1), resource.DecimalSI)
 	}
-	answered, unwaited, err := w.announce(QuotaChange{New: &next})
+	answered, err := w.announce(QuotaChange{New: &next})
 	if err != nil {
 		return
 	}
@@ -488,9 +488,8 @@ func (w *world) recreate() {
 	w.c.stats.Recreated++
 	before := w.c.tree
 	w.c.putQuota(name, &next)
-	w.c.moved(before, late, unwaited)
-	last := &one.specs[len(one.specs)-1]
-	last.late, last.unwaited = late, unwaited
+	w.c.moved(before, late, false)
+	one.specs[len(one.specs)-1].late = late
 }
 
 func (w *world) touch() {

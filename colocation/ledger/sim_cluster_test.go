@@ -57,8 +57,6 @@ type cluster struct {
 	history []string
 	failed  bool
 	stats   simStats
-	old     map[string]bool // the replicas of the version before grants
-	lost    bool            // one of them has dropped a grant: its pods may not have been observed, and all may count too little
 }
 
 // simStats prove that schedules were not empty.
@@ -67,7 +65,6 @@ type simStats struct {
 	Spent                                                                                                                                                   int // pods that were admitted against a grant, by the replicas that lived to the end
 	Enacted, Infeasible, Early, Withdrawn                                                                                                                   int
 	Recreated                                                                                                                                               int // quotas that were deleted and created again
-	Mixed, Dropped                                                                                                                                          int // schedules with replicas of the version before grants, and those in which one has dropped a grant
 }
 
 // storedPod is a pod in the store, with what granted its last growth.
@@ -93,7 +90,7 @@ type spec struct {
 	at       time.Time
 	quota    *quota.Quota
 	late     bool // it was not announced in time: it counts from when a replica observes it
-	unwaited bool // nobody has waited for grants: no replica was asked, or one that does not know them
+	unwaited bool // no replica was asked, so that nobody has waited for grants
 }
 
 // reroot is a change of the quotas that pods count in.
@@ -121,7 +118,7 @@ type event struct {
 
 func newCluster(t *testing.T, seed uint64) *cluster {
 	return &cluster{t: t, seed: seed, start: time.Now(), rng: rand.New(rand.NewPCG(seed, seed)),
-		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, old: map[string]bool{}, more: make(chan struct{})}
+		pods: map[string]*storedPod{}, quotas: map[string]*storedQuota{}, more: make(chan struct{})}
 }
 
 // chance returns true with probability p.
@@ -295,7 +292,7 @@ func (c *cluster) checkGrowth(now, before *storedPod) {
 			view = p.grant.view // a replica that decided later, from an older picture
 		}
 	}
-	if c.lost || slices.ContainsFunc(c.reroots, func(r reroot) bool { return r.concerns(began, view) }) {
+	if slices.ContainsFunc(c.reroots, func(r reroot) bool { return r.concerns(began, view) }) {
 		return
 	}
 	path := c.pathOf(now.pod)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +25,7 @@ type replica struct {
 	faults float64          // of its calls
 	ctx    context.Context
 	kill   context.CancelFunc
-	old    beforeGrants // of the version before grants
-	halts  bool         // it may freeze
+	halts  bool // it may freeze
 
 	mu     sync.Mutex
 	quotas map[string]*quota.Quota
@@ -39,20 +37,18 @@ type replica struct {
 
 // kind describes a simulated replica.
 type kind struct {
-	old, grants bool // of the version before grants, or with the gate on
-	halts       bool // it may freeze
-	sweeps      bool
+	halts  bool // it may freeze
+	sweeps bool
 }
 
 func newReplica(c *cluster, name string, lag [2]time.Duration, faults float64, k kind) *replica {
-	r := &replica{c: c, name: name, lag: lag, faults: faults, old: beforeGrants(k.old), halts: k.halts, quotas: map[string]*quota.Quota{}}
+	r := &replica{c: c, name: name, lag: lag, faults: faults, halts: k.halts, quotas: map[string]*quota.Quota{}}
 	r.ctx, r.kill = context.WithCancel(context.Background())
 	skew := c.upTo(simSkew)
 	now := func() time.Time { return time.Now().Add(skew) }
-	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name, Grants: k.grants && !k.old,
+	r.ledger = New(Options{Tree: r.known, Store: &simStore{r}, Counting: counting, Expiry: simExpiry, Replica: name,
 		Now: func() time.Time { return r.clock(now()) }})
 	r.ledger.accounts.now = now // is asked under a lock, where the model cannot stop
-	c.count(func(*simStats) { c.old[name] = k.old })
 	go r.watch(podKind)
 	go r.watch(quotaKind)
 	if k.sweeps {
@@ -261,9 +257,6 @@ func kindName(kind int) string { return []string{"pods", "quotas"}[kind] }
 
 func (r *replica) replace(kind int, all []Seen, rv int) {
 	r.step()
-	for i := range all {
-		all[i].Record = r.old.reads(all[i].Record)
-	}
 	if kind == podKind {
 		r.ledger.Pods().Replace(all, strconv.Itoa(rv))
 	} else {
@@ -277,7 +270,6 @@ func (r *replica) replace(kind int, all []Seen, rv int) {
 // tell delivers a change that is already applied.
 func (r *replica) tell(kind int, one event) {
 	r.step()
-	one.seen.Record = r.old.reads(one.seen.Record)
 	to := r.ledger.Pods()
 	if kind == quotaKind {
 		if to = r.ledger.Quotas(); one.removed {
@@ -329,42 +321,6 @@ func (r *replica) keep(all ...Seen) {
 	}
 }
 
-// beforeGrants is whether a replica is of the version before grants, simulated by what it reads and writes. It does not know the
-// marks of a grant and of a recall: it takes a grant for the reservation of a pod, keeps its text, and loses a recall with its
-// next write. So it waits for no grant when it announces a change, it asks for none, and it drops one as it drops the
-// reservation of a pod that did not appear.
-type beforeGrants bool
-
-var (
-	marks   = strings.NewReplacer(`"grant":true`, `"unknown":true`, `"recall":`, `"unknown":`)
-	unmarks = strings.NewReplacer(`"unknown":true`, `"grant":true`)
-)
-
-// reads returns a record as the version reads it.
-func (old beforeGrants) reads(record string) string {
-	if old {
-		return marks.Replace(record)
-	}
-	return record
-}
-
-// writes returns the record that the version writes.
-func (old beforeGrants) writes(record string) string {
-	if old {
-		return unmarks.Replace(record)
-	}
-	return record
-}
-
-// drops reports whether the next record lacks a grant that is in the one before.
-func drops(before, next string) bool {
-	was, _ := parseRecord(before)
-	is, _ := parseRecord(next)
-	return slices.ContainsFunc(was.Pods, func(r reservation) bool {
-		return r.Grant && !slices.ContainsFunc(is.Pods, func(other reservation) bool { return r.id() == other.id() })
-	})
-}
-
 // simStore is a replica's access to the records: slow, and sometimes failing before or after the operation.
 type simStore struct{ r *replica }
 
@@ -412,7 +368,6 @@ func (s *simStore) Read(ctx context.Context, key types.NamespacedName) (Object, 
 		return Object{}, errNetwork
 	}
 	found := one.Object
-	found.Record = s.r.old.reads(found.Record)
 	s.r.c.mu.Unlock()
 	return found, s.travel(ctx)
 }
@@ -448,7 +403,6 @@ func (s *simStore) Pods(ctx context.Context) (string, error) {
 }
 
 func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version, record string) (Object, error) {
-	record = s.r.old.writes(record)
 	if err := s.travel(ctx); err != nil {
 		if !s.r.c.calm.Load() && s.r.c.chance(0.3) {
 			go func() { // it arrives nevertheless, when no caller expects it any more
@@ -468,7 +422,6 @@ func (s *simStore) Write(ctx context.Context, key types.NamespacedName, version,
 		s.r.c.count(func(s *simStats) { s.Lost++ })
 		return Object{}, err
 	}
-	made.Record = s.r.old.reads(made.Record)
 	return made, nil
 }
 
@@ -499,10 +452,6 @@ func (c *cluster) writeRecord(by string, key types.NamespacedName, version, reco
 	c.rv++
 	c.stats.Writes++
 	c.note("%s writes %s %s", by, key.Name, changesIn(record)+inBrief(record))
-	if c.old[by] && drops(one.Record, record) && !c.lost {
-		c.lost = true
-		c.stats.Dropped++
-	}
 	one.Record = record
 	c.logQuota(one)
 	return one.Object, nil

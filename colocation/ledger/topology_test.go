@@ -33,7 +33,6 @@ type watcher struct {
 type line struct {
 	*fakeStore
 	cut atomic.Bool
-	old beforeGrants
 }
 
 func (l *line) Read(ctx context.Context, key types.NamespacedName) (Object, error) {
@@ -47,24 +46,14 @@ func (l *line) Write(ctx context.Context, key types.NamespacedName, version, rec
 	if l.cut.Load() {
 		return Object{}, errNetwork
 	}
-	made, err := l.fakeStore.Write(ctx, key, version, l.old.writes(record))
-	made.Record = l.old.reads(made.Record)
-	return made, err
+	return l.fakeStore.Write(ctx, key, version, record)
 }
 
 // watcher returns a replica that has observed all quotas so far.
-func (b *bench) watcher(name string) *watcher { return b.watcherWith(Options{Replica: name}) }
-
-// granting returns a replica that has observed all quotas so far, and takes grants.
-func (b *bench) granting(name string) *watcher {
-	return b.watcherWith(Options{Replica: name, Grants: true})
-}
-
-func (b *bench) watcherWith(o Options) *watcher {
+func (b *bench) watcher(name string) *watcher {
 	w := &watcher{b: b, quotas: map[types.NamespacedName]*quota.Quota{}, line: &line{fakeStore: b.store}}
 	tree := func(context.Context, string) (*quota.Tree, error) { return w.known.Load(), nil }
-	o.Tree, o.Store, o.Now = tree, w.line, b.now
-	w.Ledger = New(o)
+	w.Ledger = New(Options{Replica: name, Tree: tree, Store: w.line, Now: b.now})
 	w.Pods().Replace(nil, "")
 	for _, name := range slices.Sorted(maps.Keys(b.store.names())) {
 		w.show(name)
@@ -108,7 +97,7 @@ func (w *watcher) show(names ...string) {
 		o := w.b.store.get(name)
 		w.quotas[keyOf(o.Quota)] = o.Quota
 		w.grow()
-		w.Quotas().Put(Seen{Key: keyOf(o.Quota).String(), Version: o.Version, Object: o.Quota, Record: w.line.old.reads(o.Record)})
+		w.Quotas().Put(Seen{Key: keyOf(o.Quota).String(), Version: o.Version, Object: o.Quota, Record: o.Record})
 	}
 }
 

@@ -30,7 +30,7 @@ func (b *bench) watching(t *testing.T, top string, all ...*watcher) {
 	}()
 }
 
-// flood asks the watchers for pods that arrive one after the other, within a time, and waits until all are granted.
+// flood asks the watchers to resize pods, which no grant does, one after the other within a time, and waits until all are granted.
 func flood(t *testing.T, pods int, within time.Duration, all ...*watcher) {
 	t.Helper()
 	var each sync.WaitGroup
@@ -39,7 +39,7 @@ func flood(t *testing.T, pods int, within time.Duration, all ...*watcher) {
 		w := all[rand.IntN(len(all))]
 		each.Go(func() {
 			name := fmt.Sprintf("p%d", i)
-			expect(t, name, w.b.reserve(w.Ledger, ask(makePod("q/"+name, name, "cpu=1"))), "granted")
+			expect(t, name, w.b.reserve(w.Ledger, askChange(makePod("q/"+name, name, ""), makePod("q/"+name, name, "cpu=1"))), "granted")
 		})
 	}
 	each.Wait()

@@ -37,8 +37,6 @@ var (
 
 const (
 	gates = "EnableQuotaAdmission=true,EnableQuotaAdmissionOnUpdate=true"
-	// granting are the gates of replicas that admit pods against grants.
-	granting = gates + ",QuotaGrants=true"
 	// usherUser is usher's user name, with only the rights that `usher webhooks --rbac` prints.
 	usherUser = "quota-usher"
 	// expiry is longer than requestTimeout and the lag of a watch here.

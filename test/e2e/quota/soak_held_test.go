@@ -67,7 +67,7 @@ func TestSoakGrants(t *testing.T) {
 }
 
 func newGrantsTrial(ctx context.Context, t *testing.T, clients, operations int) *heldTrial {
-	h := newHeldTrial(ctx, t, "granted", granting, max(30, operations/300), clients, operations, 5*time.Second)
+	h := newHeldTrial(ctx, t, "granted", gates, max(30, operations/300), clients, operations, 5*time.Second)
 	h.crowd.enough = func() bool { return h.checker.Told().Granted >= operations/20 }
 	return h
 }

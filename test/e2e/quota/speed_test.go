@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestSoakSpeed measures the cost of quotas: clients create pods without quotas, with the ledger, with grants, and in other
-// ways. The ways alternate in one run, so that other load on the machine affects all of them; only the replicas of one way run
+// TestSoakSpeed measures the cost of quotas: clients create pods without quotas, with the ledger, and in other ways.
+// The ways alternate in one run, so that other load on the machine affects all of them; only the replicas of one way run
 // at a time. The test prints a table, and asserts nothing about time: it fails if a pod is not admitted that fits, or if a quota
 // ever held more than its limit. It takes less than 20 minutes on two cores with nothing else to do. USHER_SPEED=1s makes each
 // measure that short and does it once, for a trial, and -run 'SoakSpeed/edge' selects rows.
@@ -34,10 +34,10 @@ const rowTime = 10 * time.Minute
 
 // speed holds what the rows of TestSoakSpeed share.
 type speed struct {
-	without, alone, grants *kubetest.Usher // as well as usher, with the ledger
-	period                 time.Duration   // of a measure, after its beginning
-	rounds                 int
-	table                  table
+	without, alone *kubetest.Usher // as well as usher, with the ledger
+	period         time.Duration   // of a measure, after its beginning
+	rounds         int
+	table          table
 }
 
 func newSpeed(ctx context.Context, t *testing.T) *speed {
@@ -50,14 +50,13 @@ func newSpeed(ctx context.Context, t *testing.T) *speed {
 		s.rounds = 1
 	}
 	s.without, s.alone = another(ctx, t, "usher-without", replicas(), ""), another(ctx, t, "usher-alone", 1, gates)
-	s.grants = another(ctx, t, "usher-grants", replicas(), granting)
 	t.Cleanup(func() { s.back(context.Background(), t) })
 	return s
 }
 
 // all returns every usher.
 func (s *speed) all() []*kubetest.Usher {
-	return []*kubetest.Usher{usher, s.without, s.alone, s.grants}
+	return []*kubetest.Usher{usher, s.without, s.alone}
 }
 
 // back sends all reviews to the usher of the other tests.
@@ -77,7 +76,6 @@ func (s *speed) room(t *testing.T, clients int) {
 	ways := []*way{
 		{name: "without quotas", through: s.without, first: replicas(), in: free, counts: noLedger},
 		{name: "ledger", through: usher, first: replicas(), in: in},
-		{name: "grants", through: s.grants, first: replicas(), in: in},
 		{name: "in-tree ResourceQuota", through: s.without, first: replicas(), in: homes(1, limited.namespace, ""),
 			before: limited.reset, after: limited.check, counts: limited.counts},
 	}
@@ -103,7 +101,6 @@ func (s *speed) edge(t *testing.T, label string, size crowdSize) {
 	s.compare(ctx, t, size, []home{{name, name + "-top"}}, []*way{
 		{name: label + ", without quotas", through: s.without, first: replicas(), in: homes(1, name+"-free", name+"-leaf"), counts: noLedger},
 		{name: label + ", ledger", through: usher, first: replicas(), in: in},
-		{name: label + ", grants", through: s.grants, first: replicas(), in: in},
 	})
 	if told := checkSince(ctx, t, from, name); told.Fullest < 100 {
 		t.Errorf("the quota was never full: at most %.1f%%", told.Fullest)
@@ -124,7 +121,6 @@ func (s *speed) many(t *testing.T, namespaces, clients int) {
 	s.compare(ctx, t, crowdSize{clients: clients}, []home{{"many-all", "many-top"}}, []*way{
 		{name: label + "without quotas", through: s.without, first: replicas(), in: free, counts: noLedger},
 		{name: label + "ledger", through: usher, first: replicas(), in: in},
-		{name: label + "grants", through: s.grants, first: replicas(), in: in},
 	})
 	names := []string{"many-all"}
 	for _, h := range in {
