@@ -66,6 +66,11 @@ func (p *Pod) Merge(patch *strategic.Patch) error { return strategic.Merge(p.roo
 // Spec returns the whole typed spec with all edits so far. It costs a full decoding; most steps need only parts.
 func (p *Pod) Spec() corev1.PodSpec { return document.As[corev1.PodSpec](p.root.Get("spec")) }
 
+// SameSpec reports whether the spec, as it was sent, is that of another pod.
+func (p *Pod) SameSpec(other *Pod) bool {
+	return document.SameRaw(p.root.Get("spec").Raw(), other.root.Get("spec").Raw())
+}
+
 // Asking returns the part of the typed spec that says which resources the pod requests, and which node. It costs a
 // fraction of Spec.
 func (p *Pod) Asking() corev1.PodSpec {

@@ -93,7 +93,7 @@ func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 		return req.SubResource == ""
 	case req.Operation != admissionv1.Update || old == nil:
 		return false
-	case req.SubResource == "resize":
+	case req.SubResource == "resize", req.SubResource == "" && !sameRequests(pod, old): // as before Kubernetes 1.32
 		return true
 	case req.SubResource == "status" && (ended(old) || q.Counting.Allocated && !sameAllocation(pod, old)):
 		return true
@@ -101,6 +101,11 @@ func (q QuotaAdmission) needsCapacity(req *admit.Request, pod *admit.Pod) bool {
 		return q.OnUpdate && !sameQuotaLabel(pod, old) || q.Counting.Replace && !sameReplacement(pod, old)
 	}
 	return false
+}
+
+// sameRequests reports whether an update keeps what the spec requests. Most updates keep the whole spec.
+func sameRequests(is, was *admit.Pod) bool {
+	return is.SameSpec(was) || equality.Semantic.DeepEqual(is.Asking(), was.Asking())
 }
 
 // sameAllocation reports whether an update keeps what the node has allocated. A kubelet's own report is not judged.

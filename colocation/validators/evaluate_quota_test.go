@@ -256,7 +256,7 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 		want                 string
 	}{
 		{"move, gate off", "UPDATE", "", false, pod("team-a", large), pod("team-b", large), false, ""},
-		{"same quota, gate on", "UPDATE", "", true, pod("team-b", small), pod("team-b", large), false, ""},
+		{"same quota, gate on", "UPDATE", "", true, pod("team-b", small), pod("team-b", "cpu=1000m"), false, ""},
 		{"move with room", "UPDATE", "", true, pod("team-a", small), pod("team-b", small), true, ""},
 		{"move to a full one", "UPDATE", "", true, pod("team-a", large), pod("team-b", large), true, full},
 		{"move from none", "UPDATE", "", true, pod("", large), pod("team-b", large), true, full},
@@ -267,6 +267,9 @@ func TestEvaluateQuotaWhen(t *testing.T) {
 		{"from none to the default by name", "UPDATE", "", true, pod("", large), pod(api.DefaultQuota, large), false, ""},
 
 		{"resize", "UPDATE", "resize", false, pod("team-b", small), pod("team-b", large), true, full},
+		{"resize before Kubernetes 1.32", "UPDATE", "", false, pod("team-b", small), pod("team-b", large), true, full},
+		{"resize before Kubernetes 1.32 with room", "UPDATE", "", false, pod("team-b", small), pod("team-b", "cpu=2"), true, ""},
+		{"resize before Kubernetes 1.32 down", "UPDATE", "", false, pod("team-b", large), pod("team-b", small), false, ""},
 		{"resize with room", "UPDATE", "resize", false, pod("team-b", small), pod("team-b", "cpu=2"), true, ""},
 		{"resize down", "UPDATE", "resize", false, pod("team-b", "cpu=4"), pod("team-b", large), false, ""},
 		{"resize to the same", "UPDATE", "resize", false, pod("team-b", large), pod("team-b", "cpu=3000m"), false, ""},
