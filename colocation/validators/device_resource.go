@@ -155,13 +155,18 @@ func (d *devices) problems() (problems field.ErrorList) {
 // percentOfCard is a whole card in the unit of gpu, gpu-core and gpu-memory-ratio.
 const percentOfCard = 100
 
+const wholeCards = "above 100, one card, must be a multiple of 100; ask for whole cards"
+
+// brokenCards reports whether a number of percent is more than a card, but no number of cards.
+func brokenCards(percent int64) bool { return percent > percentOfCard && percent%percentOfCard != 0 }
+
 // wholeProblems returns the problems of the short form.
 func (d *devices) wholeProblems() field.ErrorList {
 	switch gpu := d.value(api.ResourceGPU); {
 	case gpu <= 0:
 		return field.ErrorList{d.invalid(api.ResourceGPU, "must be greater than zero, in percent of a card; 100 is one card")}
-	case gpu > percentOfCard && gpu%percentOfCard != 0:
-		return field.ErrorList{d.invalid(api.ResourceGPU, "above 100, one card, must be a multiple of 100; ask for whole cards")}
+	case brokenCards(gpu):
+		return field.ErrorList{d.invalid(api.ResourceGPU, wholeCards)}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
+	"usher.dev/usher/internal/storable"
 )
 
 // reservation refuses reservations that the scheduler could not serve, that no pod or every pod could use, and changes
@@ -28,7 +29,7 @@ import (
 func reservation() admit.Validator[views.Reservation] {
 	return admit.Validator[views.Reservation]{
 		Name: "reservation",
-		Doc:  "refuses reservations without template, containers or owners, with values that do not parse, or whose template changes",
+		Doc:  "refuses reservations without template, containers or owners, with invalid values or amounts, or whose template changes",
 		Run: func(_ context.Context, req *admit.Request, r *views.Reservation) (field.ErrorList, error) {
 			spec := req.Object.Root().Get("spec")
 			if r.Deleting() {
@@ -90,9 +91,30 @@ func checkTemplate(template *document.Value) field.ErrorList {
 	if len(bad) > 0 {
 		return append(problems, bad...)
 	}
-	if _, err := decodeTemplate(template.Bytes()); err != nil {
-		problems = append(problems, field.Invalid(template.Path(), field.OmitValueType{}, err.Error()+"; write it as a pod's template"))
+	typed, err := decodeTemplate(template.Bytes())
+	if err != nil {
+		return append(problems, field.Invalid(template.Path(), field.OmitValueType{}, err.Error()+"; write it as a pod's template"))
 	}
+	return append(problems, checkAmounts(&typed.Spec, template.Path().Child("spec"))...)
+}
+
+// checkAmounts checks what the pod requests, which the API server does for pods only.
+func checkAmounts(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	problems := storable.Amounts(spec.Overhead, at.Child("overhead"))
+	if spec.Resources != nil {
+		problems = append(problems, storable.Reserved(spec.Resources, at.Child("resources"))...)
+	}
+	check := func(containers []corev1.Container, at *field.Path) {
+		for i := range containers {
+			at := at.Index(i).Child("resources")
+			problems = append(problems, storable.Reserved(&containers[i].Resources, at)...)
+			if gpu := containers[i].Resources.Requests[api.ResourceGPU]; brokenCards(gpu.Value()) {
+				problems = append(problems, field.Invalid(at.Child("requests").Key(string(api.ResourceGPU)), gpu.String(), wholeCards))
+			}
+		}
+	}
+	check(spec.InitContainers, at.Child("initContainers"))
+	check(spec.Containers, at.Child("containers"))
 	return problems
 }
 

@@ -57,8 +57,12 @@ func TestReservation(t *testing.T) {
 			`spec.template.spec.containers[0].resources.limits[memory]: Invalid value: "1e-5000000": not a quantity such as 15900m`,
 			`spec.template.spec.containers[0].resources.limits[x]: Invalid value: "1e999"`,
 			`spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: "one"`},
-		specOf(template(`[{"name":"c","resources":{"requests":{"cpu":" 1 ","memory":1e3,"x":null}}}]`), owners, ``): nil,
-		specOf(template(`[{"name":"c","resources":{"requests":{"cpu":true}}}]`), owners, ``):                        {`spec.template: Invalid value`},
+		specOf(template(`[{"name":"c","resources":{"requests":{"cpu":" 1 ","memory":1e3,"a.b/x":null}}}]`), owners, ``): nil,
+		specOf(template(`[{"name":"c","resources":{"requests":{"cpu":true}}}]`), owners, ``):                            {`spec.template: Invalid value`},
+		specOf(`{"spec":{"overhead":{"cpu":"-1"},"resources":{"requests":{"memory":"2Gi"},"limits":{"memory":"1Gi"}},"initContainers":[{"resources":{"limits":{"c p u":1},"requests":{"koordinator.sh/gpu":150}}}],
+		  "containers":[{"resources":{"requests":{"cpu":-4,"koordinator.sh/gpu-core":"0.5","nvidia.com/gpu":1}}}]}}`, owners, ``): {
+			`spec.overhead[cpu]: Invalid value: "-1": must be 0 or more`, `spec.resources.requests[memory]: Invalid value: "2Gi": must be at most the limit, 1Gi`,
+			`initContainers[0].resources.limits[c p u]`, `requests[koordinator.sh/gpu]: Invalid value: "150"`, `containers[0].resources.requests[cpu]: Invalid value: "-4"`, `requests[koordinator.sh/gpu-core]: Invalid value: "500m": must be a whole number`},
 		specOf(`{"spec":{"overhead":{"cpu":"x"},"volumes":[{"name":"v","emptyDir":{"sizeLimit":"big"}}],"containers":[{"name":"c","env":[{"name":"A","value":"1e-5000000",
 		  "valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"x"}}}]}]}}`, owners, ``): {
 			`containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "x"`, `spec.overhead[cpu]`, `spec.volumes[0].emptyDir.sizeLimit`},

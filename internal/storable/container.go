@@ -37,7 +37,7 @@ func (l *list) container(c *corev1.Container, initial bool, volumes []corev1.Vol
 	l.mounts(c.VolumeMounts, at.Child("volumeMounts"))
 	l.propagation(c, at.Child("volumeMounts"))
 	l.devices(c, volumes, at.Child("volumeDevices"))
-	l.resources(&c.Resources, at.Child("resources"))
+	l.resources(&c.Resources, at.Child("resources"), false)
 	l.claims(c.Resources.Claims, at.Child("resources", "claims"))
 	l.resizePolicy(c, initial, at.Child("resizePolicy"))
 	l.restarts(c, at)

@@ -12,31 +12,51 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// Reserved returns the problems of the requests and limits of a container that resources are reserved for. No container
+// runs with them, so a device needs no limit.
+func Reserved(r *corev1.ResourceRequirements, at *field.Path) field.ErrorList {
+	var l list
+	l.resources(r, at, true)
+	return field.ErrorList(l)
+}
+
 // resources adds the problems of a container's requests and limits.
-func (l *list) resources(r *corev1.ResourceRequirements, at *field.Path) {
+func (l *list) resources(r *corev1.ResourceRequirements, at *field.Path, reserved bool) {
 	hugepages, usual := false, false
 	for _, part := range []struct {
 		name string
 		list corev1.ResourceList
 	}{{"limits", r.Limits}, {"requests", r.Requests}} {
+		l.amounts(part.list, at.Child(part.name))
 		for _, name := range slices.Sorted(maps.Keys(part.list)) {
-			at := at.Child(part.name).Key(string(name))
-			l.resourceName(name, at)
-			l.amount(name, rounded(part.list[name]), at)
 			hugepages = hugepages || isHugepages(name)
 			usual = usual || name == corev1.ResourceCPU || name == corev1.ResourceMemory
 			if part.name == "requests" {
-				l.request(name, r, at)
+				l.request(name, r, at.Child(part.name).Key(string(name)), reserved)
 			}
 		}
 	}
-	l.forbidden(hugepages && !usual, at, "huge pages need a request or limit of cpu or memory; add one")
+	l.forbidden(hugepages && !usual && !reserved, at, "huge pages need a request or limit of cpu or memory; add one")
+}
+
+// Amounts returns the problems of resources and their amounts.
+func Amounts(all corev1.ResourceList, at *field.Path) field.ErrorList {
+	var l list
+	l.amounts(all, at)
+	return field.ErrorList(l)
+}
+
+func (l *list) amounts(all corev1.ResourceList, at *field.Path) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		l.resourceName(name, at.Key(string(name)))
+		l.amount(name, rounded(all[name]), at.Key(string(name)))
+	}
 }
 
 // request adds the problem of a request that does not fit its limit.
-func (l *list) request(name corev1.ResourceName, r *corev1.ResourceRequirements, at *field.Path) {
+func (l *list) request(name corev1.ResourceName, r *corev1.ResourceRequirements, at *field.Path, reserved bool) {
 	request, limit := rounded(r.Requests[name]), rounded(r.Limits[name])
-	overcommit := isNative(name) && !isHugepages(name)
+	overcommit := reserved || isNative(name) && !isHugepages(name)
 	if _, limited := r.Limits[name]; !limited {
 		l.missing(!overcommit, at, "without a limit; "+string(name)+" needs the same request and limit")
 	} else if compared := request.Cmp(limit); compared > 0 {
