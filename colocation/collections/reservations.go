@@ -11,7 +11,9 @@ import (
 var Reservations = &cluster.Collection[*api.Reservation]{
 	Name: api.CollectionReservations, Kind: api.ReservationKind, Resource: api.ReservationResource.Resource, CRD: true,
 	Keep: cluster.Keep(func(o *reservation) *api.Reservation {
-		return &api.Reservation{ObjectMeta: nameAndKeys(o), Spec: o.Spec.ReservationSpec, Status: o.Status}
+		kept := &api.Reservation{ObjectMeta: nameAndKeys(o), Spec: o.Spec.ReservationSpec, Status: o.Status}
+		kept.DeletionTimestamp = o.DeletionTimestamp
+		return kept
 	}),
 }
 

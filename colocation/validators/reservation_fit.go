@@ -19,7 +19,7 @@ type NodeLabels func(node string) (labels map[string]string, known bool)
 // reservationFit refuses pods that require a reservation when none of the matching ones can ever hold them. This is
 // only certain for reservations with the allocate policy Restricted: with the others, an owner also uses resources of
 // the node. Everything that is unknown at admission is decided in favour of the pod: reservations that are not
-// available yet, owners, taints, and labels that a reservation may inherit from a node that usher does not know.
+// available yet, and labels that a reservation may inherit from a node that usher does not know.
 func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name:  "reservation-fit",
@@ -38,8 +38,8 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			if err != nil {
 				return field.ErrorList{field.Invalid(reservationAffinityPath, admit.Shorten(text, 200), err.Error())}, nil
 			}
-			spec := pod.Object().Spec
-			if spec.NodeName != "" || pod.Label(labelReservationIgnored) == "true" {
+			typed := pod.Object()
+			if typed.Spec.NodeName != "" || pod.Label(labelReservationIgnored) == "true" {
 				// the scheduler will not look for a reservation
 				return pass(req, "no reservation limits the pod: spec.nodeName or the label %s is set", labelReservationIgnored)
 			}
@@ -47,7 +47,8 @@ func reservationFit(reservations Reservations, nodes NodeLabels) admit.Validator
 			if err != nil {
 				return nil, fmt.Errorf("reading the reservations: %w", err)
 			}
-			found, err := findCapacity(ctx, all, affinity, nodes, api.PodRequest(&spec))
+			typed.Namespace = req.Namespace
+			found, err := findCapacity(ctx, all, affinity, nodes, &typed)
 			if err != nil {
 				return nil, err
 			}

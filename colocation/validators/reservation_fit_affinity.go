@@ -20,6 +20,8 @@ type affinity struct {
 	selector map[string]string
 	required bool // one of the terms must match; without terms none does
 	terms    []selectorTerm
+
+	tolerations []corev1.Toleration
 }
 
 // selectorTerm matches if all its parts do.
@@ -37,7 +39,7 @@ func parseReservationAffinity(text string) (_ affinity, warnings []string, err e
 			return affinity{}, nil, err
 		}
 	}
-	a := affinity{name: parsed.Name, selector: parsed.ReservationSelector}
+	a := affinity{name: parsed.Name, selector: parsed.ReservationSelector, tolerations: parsed.Tolerations}
 	required := parsed.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
 		return a, warnings, nil

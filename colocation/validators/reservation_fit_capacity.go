@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// capacity describes what the reservations that a pod may use can provide.
+// capacity describes what the reservations that a pod may use can provide. Those that the scheduler would not consider count as absent.
 type capacity struct {
 	any  bool // there is a reservation that matches, or may match
 	sure bool // there is one that certainly matches
@@ -35,8 +35,9 @@ type offer struct {
 
 // findCapacity checks all reservations. With selectors as large as an annotation allows, that may take longer than a
 // review.
-func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, request corev1.ResourceList) (capacity, error) {
+func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes NodeLabels, pod *corev1.Pod) (capacity, error) {
 	var found capacity
+	request := api.PodRequest(&pod.Spec)
 	for _, r := range all {
 		if err := ctx.Err(); err != nil {
 			return found, fmt.Errorf("matching %d reservations: %w", len(all), err)
@@ -45,7 +46,7 @@ func findCapacity(ctx context.Context, all []*api.Reservation, a affinity, nodes
 			continue
 		}
 		seen := labelledWith(r, nodes)
-		if !a.allows(seen, true) {
+		if !a.allows(seen, true) || a.repels(r) || !offeredTo(r, pod) {
 			continue
 		}
 		found.any, found.sure = true, found.sure || a.allows(seen, false)
@@ -65,9 +66,6 @@ func (c *capacity) add(r *api.Reservation, request corev1.ResourceList) {
 		c.held = true
 	} else {
 		c.largest = larger(c.largest, whole)
-	}
-	if r.Spec.Unschedulable {
-		return
 	}
 	now := offered(r, request, r.Status.Allocated)
 	c.emptiest = larger(c.emptiest, now)
@@ -104,21 +102,29 @@ func offered(r *api.Reservation, request corev1.ResourceList, allocated api.Reso
 }
 
 // annotationRestrictedOptions on a reservation selects the reserved resources that Restricted applies to:
-// {"resources":["cpu"]}. It applies to all if the annotation is missing, does not parse, or selects none of them.
+// {"resources":["cpu"]}. It applies to all if the annotation is missing or selects none of them.
 const annotationRestrictedOptions = "scheduling.koordinator.sh/reservation-restricted-options"
 
-// limited returns the resources of a reservation that limit its owners. All others come from the node.
-func limited(r *api.Reservation) map[corev1.ResourceName]bool {
+// restrictedTo returns the resources in the annotation of a reservation with the policy Restricted.
+func restrictedTo(r *api.Reservation) ([]corev1.ResourceName, error) {
 	type options struct {
 		Resources []corev1.ResourceName `json:"resources"`
 	}
+	text := r.Annotations[annotationRestrictedOptions]
+	if text == "" || r.Spec.AllocatePolicy != api.AllocateRestricted {
+		return nil, nil
+	}
+	chosen, _, err := api.ParseFolded[options](nil, text)
+	return chosen.Resources, err
+}
+
+// limited returns the resources of a reservation that limit its owners. All others come from the node.
+func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 	limits := map[corev1.ResourceName]bool{}
-	if text := r.Annotations[annotationRestrictedOptions]; text != "" && r.Spec.AllocatePolicy == api.AllocateRestricted {
-		chosen, _, _ := api.ParseFolded[options](nil, text)
-		for _, name := range chosen.Resources {
-			if _, reserved := r.Status.Allocatable[name]; reserved {
-				limits[name] = true
-			}
+	chosen, _ := restrictedTo(r) // a reservation that does not parse is not offered
+	for _, name := range chosen {
+		if _, reserved := r.Status.Allocatable[name]; reserved {
+			limits[name] = true
 		}
 	}
 	if len(limits) == 0 {
@@ -133,8 +139,8 @@ func limited(r *api.Reservation) map[corev1.ResourceName]bool {
 func (c capacity) judge(req *admit.Request) field.ErrorList {
 	switch {
 	case !c.any:
-		req.Explain("no reservation matches the annotation %s", api.AnnotationReservationAffinity)
-		req.Warnf("no reservation matches annotation %s; the pod waits until one does", api.AnnotationReservationAffinity)
+		req.Explain("no reservation open to the pod matches the annotation %s", api.AnnotationReservationAffinity)
+		req.Warnf("no reservation open to the pod matches annotation %s; it waits for one", api.AnnotationReservationAffinity)
 	case !c.held && !c.sure:
 		req.Explain("reservation %s may match, and is too small", c.largest.of.Name)
 		req.Warnf("reservation %s has %s, and usher does not know the labels of its node, %s; the pod waits until a reservation fits",

@@ -26,6 +26,7 @@ func held(name, allocatable, allocated string, change ...func(*api.Reservation))
 	r := &api.Reservation{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Spec.AllocatePolicy, r.Status.Phase, r.Status.NodeName = api.AllocateRestricted, api.ReservationAvailable, "node-1"
 	r.Status.Allocatable, r.Status.Allocated = list(allocatable), list(allocated)
+	r.Spec.Owners = []api.ReservationOwner{{LabelSelector: &metav1.LabelSelector{}}}
 	for _, f := range change {
 		f(r)
 	}
@@ -78,6 +79,18 @@ func TestReservationFit(t *testing.T) {
 	batch := keyed("pool", "batch")
 	small, big := held("small", "cpu=2 memory=4Gi", "", batch), held("big", "cpu=4 memory=8Gi", "", batch)
 	there := func(r *api.Reservation) { r.Status.NodeName = "node-2" }
+	closed := func(r *api.Reservation) { r.Spec.Unschedulable = true }
+	tainted := func(r *api.Reservation) {
+		r.Spec.Taints = []corev1.Taint{{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule}, {Key: "c", Effect: corev1.TaintEffectPreferNoSchedule}}
+	}
+	owners := func(text string) func(*api.Reservation) {
+		return func(r *api.Reservation) {
+			r.Spec.Owners = nil
+			if err := json.Unmarshal([]byte(text), &r.Spec.Owners); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	elsewhere := held("elsewhere", "cpu=4", "", there)
 	cases := []struct {
 		name           string
@@ -90,9 +103,9 @@ func TestReservationFit(t *testing.T) {
 		{"in another case", `{"Name":"big"}`, "cpu=1", []*api.Reservation{big}, "", "scheduling.koordinator.sh/reservation-affinity].Name: is read, but should be written name"},
 		{"twice", `{"name":"small","name":"big"}`, "cpu=3", []*api.Reservation{small, big}, "", "name: is there twice, and the last one counts"},
 		{"too large by a name in another case", `{"nAme":"big"}`, "cpu=9", []*api.Reservation{big}, "the largest, big", "is read, but should be"},
-		{"no such name", `{"name":"Big"}`, "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches annotation scheduling.koordinator.sh/reservation-affinity"},
+		{"no such name", `{"name":"Big"}`, "cpu=1", []*api.Reservation{small, big}, "", "no reservation open to the pod matches annotation scheduling.koordinator.sh/reservation-affinity"},
 		{"a name goes before everything else", `{"name":"big","reservationSelector":{"pool":"other"}}`, "cpu=5", []*api.Reservation{big}, "the largest, big", ""},
-		{"no reservations", byPool, "cpu=1", nil, "", "no reservation matches"},
+		{"no reservations", byPool, "cpu=1", nil, "", "no reservation open to the pod matches"},
 		{"fits by label", byPool, "cpu=3", []*api.Reservation{small, big}, "", ""},
 		{"too large by label", byPool, "cpu=8 memory=16Gi", []*api.Reservation{small, big}, "the largest, big, has 4 of 8 cpu, 8Gi of 16Gi memory", ""},
 		{"the largest is the nearest", byPool, "cpu=8 memory=1Gi", []*api.Reservation{held("wide", "cpu=6 memory=1Gi", "", batch), held("tall", "cpu=5 memory=999Gi", "", batch)}, "the largest, wide", ""},
@@ -115,19 +128,33 @@ func TestReservationFit(t *testing.T) {
 		{"zero is asked of one that is overfull", byName, "cpu=0", []*api.Reservation{held("big", "cpu=4", "cpu=5")}, "", ""},
 		{"the emptiest is told", byPool, "cpu=4", []*api.Reservation{held("a", "cpu=4", "cpu=3", batch), held("b", "cpu=4", "cpu=1", batch), held("c", "cpu=4", "cpu=2", batch)}, "", "reservation b has 3 of 4"},
 		{"more allocated than there is", byName, "cpu=4", []*api.Reservation{held("big", "cpu=4", "cpu=5")}, "", "reservation big has -1 of 4"},
-		{"closed for new owners", byName, "cpu=4", []*api.Reservation{held("big", "cpu=4", "", func(r *api.Reservation) { r.Spec.Unschedulable = true })}, "", "is available yet"},
-		{"closed and too small", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", func(r *api.Reservation) { r.Spec.Unschedulable = true })}, "can ever hold", ""},
+		{"closed, and named", byName, "cpu=4", []*api.Reservation{held("big", "cpu=4", "", closed)}, "", ""},
+		{"closed, named and too small", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", closed)}, "can ever hold", ""},
+		{"closed", byPool, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", batch, closed)}, "", "no reservation open to the pod matches"},
+		{"closed beside another", byPool, "cpu=5", []*api.Reservation{small, held("big", "cpu=4", "", batch, closed)}, "the largest, small", ""},
+		{"closed, and tolerated", `{"tolerations":[{"key":"node.kubernetes.io/unschedulable","operator":"Exists"}]}`, "cpu=4", []*api.Reservation{held("big", "cpu=4", "", closed)}, "", ""},
+		{"going", `{}`, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", func(r *api.Reservation) { r.DeletionTimestamp = &metav1.Time{} })}, "", "no reservation open to the pod matches"},
+		{"tainted", `{}`, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", tainted)}, "", "no reservation open to the pod matches"},
+		{"tainted, and named", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", tainted)}, "can ever hold", ""},
+		{"tainted, and tolerated", `{"tolerations":[{"key":"a","value":"b","effect":"NoSchedule"}]}`, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", tainted)}, "can ever hold", ""},
+		{"of another", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", owners(`[{"labelSelector":{"matchLabels":{"app":"x"}}}]`))}, "", "no reservation open to the pod matches"},
+		{"of another, and large enough", byName, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", owners(`[{"object":{"name":"x"}}]`))}, "", "no reservation open to the pod matches"},
+		{"of nobody", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", owners(`[]`))}, "", "no reservation open to the pod matches"},
+		{"of this pod", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", owners(`[{"object":{"name":"x"}},{"object":{"namespace":"apps","apiVersion":"v1"}}]`))}, "can ever hold", ""},
+		{"an owner that does not parse", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", owners(`[{},{"labelSelector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]`))}, "", "no reservation open to the pod matches"},
+		{"and one that does, to the scheduler", byName, "cpu=5", []*api.Reservation{held("big", "cpu=4", "", owners(`[{"labelSelector":{"matchLabels":{"a b":"c d"}}},{}]`))}, "can ever hold", ""},
 
 		{"pending", byName, "cpu=99", []*api.Reservation{held("big", "", "", phase(api.ReservationPending))}, "", "is available yet"},
 		{"no phase yet", byName, "cpu=99", []*api.Reservation{held("big", "", "", phase(""))}, "", "is available yet"},
 		{"waiting", byName, "cpu=99", []*api.Reservation{held("big", "cpu=4", "", phase(api.ReservationWaiting))}, "", "is available yet"},
-		{"failed", byName, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", phase(api.ReservationFailed))}, "", "no reservation matches"},
-		{"succeeded", byName, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", phase(api.ReservationSucceeded))}, "", "no reservation matches"},
+		{"failed", byName, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", phase(api.ReservationFailed))}, "", "no reservation open to the pod matches"},
+		{"succeeded", byName, "cpu=1", []*api.Reservation{held("big", "cpu=4", "", phase(api.ReservationSucceeded))}, "", "no reservation open to the pod matches"},
 
 		{"only cpu is restricted", byName, "cpu=4 memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{"resources":["cpu"]}`))}, "", ""},
 		{"and too small", byName, "cpu=5 memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{"resources":["cpu","x"]}`))}, "has 4 of 5 cpu, and", ""},
 		{"restricts what is not reserved", byName, "memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{"resources":["x"]}`))}, "can ever hold", ""},
-		{"restriction that does not read", byName, "memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{`))}, "can ever hold", ""},
+		{"restriction that does not parse", byName, "memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{`))}, "", "no reservation open to the pod matches"},
+		{"and without the policy", byName, "memory=1Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", policy(""), restricted(`{`))}, "", ""},
 		{"restriction in another case", byName, "cpu=4 memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{"Resources":["cpu"]}`))}, "", ""},
 		{"restriction twice", byName, "cpu=4 memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", restricted(`{"resources":["memory"],"resources":["cpu"]}`))}, "", ""},
 		{"restriction without the policy", byName, "memory=99Gi", []*api.Reservation{held("big", "cpu=4 memory=8Gi", "", policy(""), restricted(`{"resources":["cpu"]}`))}, "", "8Gi of 99Gi memory"},
@@ -139,8 +166,8 @@ func TestReservationFit(t *testing.T) {
 		{"by terms twice", fmt.Sprintf(term, `{"matchFields":[{"key":"metadata.name","operator":"In","values":["small"],"values":["big"]}]}`), "cpu=3", []*api.Reservation{small, big}, "",
 			"matchFields[0].values: is there twice, and the last one counts"},
 		{"terms are ORed", fmt.Sprintf(term, `{"matchFields":[{"key":"metadata.name","operator":"In","values":["small"]}]},{"matchExpressions":[{"key":"pool","operator":"Exists"}]}`), "cpu=3", []*api.Reservation{small, big}, "", ""},
-		{"an empty term matches nothing", fmt.Sprintf(term, `{}`), "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches"},
-		{"so do no terms", fmt.Sprintf(term, ``), "cpu=1", []*api.Reservation{small, big}, "", "no reservation matches"},
+		{"an empty term matches nothing", fmt.Sprintf(term, `{}`), "cpu=1", []*api.Reservation{small, big}, "", "no reservation open to the pod matches"},
+		{"so do no terms", fmt.Sprintf(term, ``), "cpu=1", []*api.Reservation{small, big}, "", "no reservation open to the pod matches"},
 		{"a label of an unknown node", `{"reservationSelector":{"zone":"a"}}`, "cpu=8", []*api.Reservation{elsewhere}, "",
 			"reservation elsewhere has 4 of 8 cpu, and usher does not know the labels of its node, node-2; the pod waits until a reservation fits"},
 		{"a term for one", fmt.Sprintf(term, `{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}`), "cpu=8", []*api.Reservation{elsewhere}, "", "usher does not know the labels"},
@@ -170,6 +197,29 @@ func TestReservationFit(t *testing.T) {
 
 func restricted(options string) func(*api.Reservation) {
 	return func(r *api.Reservation) { r.Annotations = map[string]string{annotationRestrictedOptions: options} }
+}
+
+// TestReservationFitOwners: the parts of an owner that are set must all match.
+func TestReservationFitOwners(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", Labels: map[string]string{"a": "b"},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "other"}, {APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "w", Controller: new(true)}}}}
+	for owner, want := range map[string]bool{
+		`{}`: true, `{"object":{}}`: true, `{"object":{"uid":"u","name":"p","namespace":"n","apiVersion":"v1","kind":"any"}}`: true,
+		`{"object":{"uid":"v"}}`: false, `{"object":{"name":"q"}}`: false, `{"object":{"namespace":"m"}}`: false, `{"object":{"apiVersion":"v2"}}`: false,
+		`{"controller":{}}`: true, `{"controller":{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"w","controller":true,"namespace":"n"}}`: true,
+		`{"controller":{"namespace":"m"}}`: false, `{"controller":{"uid":"x"}}`: false, `{"controller":{"kind":"Pod"}}`: false, `{"controller":{"apiVersion":"v1"}}`: false,
+		`{"controller":{"name":"other","controller":true}}`: false, `{"controller":{"controller":false}}`: false,
+		`{"labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}}`: true, `{"labelSelector":{"matchLabels":{"a":"c"}}}`: false,
+		`{"object":{"name":"p"},"labelSelector":{"matchLabels":{"a":"c"}}}`: false, `{"object":{"name":"p"},"controller":{"name":"x"}}`: false,
+	} {
+		r := held("r", "", "")
+		if err := json.Unmarshal([]byte("["+owner+"]"), &r.Spec.Owners); err != nil {
+			t.Fatal(err)
+		}
+		if got := offeredTo(r, pod); got != want {
+			t.Errorf("%s: %v", owner, got)
+		}
+	}
 }
 
 // The reservations are shared: careless arithmetic changes amounts that do not fit an int64 in place.
