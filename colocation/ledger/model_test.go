@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	simSchedules = flag.Int("ledger.schedules", 400, "how many random schedules the model test runs")
+	simSchedules = flag.Int("ledger.schedules", 400, "how many random schedules the model test runs, at least")
 	simSeed      = flag.Uint64("ledger.seed", 0, "the one seed that the model test runs, as often as it has schedules")
 	simHistory   = flag.Int("ledger.history", 150, "how many lines of a failed schedule's history are shown")
 )
@@ -40,17 +40,23 @@ func TestModel(t *testing.T) {
 	var taken atomic.Int64
 	var mu sync.Mutex
 	var total simStats
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		n := *simSchedules
+		return n < 400 || total.Enacted > 0 && total.Infeasible > 0 && total.Early > 0 && total.Withdrawn > 0 &&
+			total.Recreated >= n/20 && total.Spent >= n && total.Partitions > 0 && total.Freezes >= n/4
+	}
 	t.Cleanup(func() {
 		t.Logf("%+v", total)
-		if total.Schedules >= 400 && (total.Enacted == 0 || total.Infeasible == 0 || total.Early == 0 || total.Withdrawn == 0 ||
-			total.Recreated < total.Schedules/20 || total.Spent < total.Schedules || total.Partitions == 0 || total.Freezes < total.Schedules/4) {
+		if !enough() {
 			t.Error("the schedules show too little")
 		}
 	})
 	for i := range runtime.GOMAXPROCS(0) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			for n := taken.Add(1); n <= int64(*simSchedules); n = taken.Add(1) {
+			for n := taken.Add(1); n <= int64(*simSchedules) || n <= 4*int64(*simSchedules) && !enough(); n = taken.Add(1) {
 				seed := first
 				if *simSeed == 0 {
 					seed += uint64(n)

@@ -117,7 +117,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		}
 		for range perSample {
 			n++
-			o.beyond = random.IntN(50) == 0
+			o.beyond = random.IntN(20) == 0
 			review := withSecrets(random, body)
 			harness.Post(o.edge.Serve([]admit.Route{troubledAt(random, route)}), name, review)
 			if found := o.leak(); found != "" {

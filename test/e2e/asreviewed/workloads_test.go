@@ -15,16 +15,22 @@ import (
 // controller creates. One Namespace has a LimitRange, whose defaults pods get and templates do not.
 func TestWorkloadsAsTheirPods(t *testing.T) {
 	ctx := cluster.Within(t, 20*time.Minute)
-	d, seen, rounds := draws{kubetest.Random(t)}, map[string]int{}, rounds(t)
+	d, seen := draws{kubetest.Random(t)}, map[string]int{}
 	unregister(ctx, t)
-	namespaces := make([][]kubetest.Object, rounds)
-	for i := range rounds {
+	untilSeen(t, seen, []string{"allowed", "denied"}, rounds(t), func(from, to int) { reviewWorkloads(ctx, t, d, from, to, seen) })
+}
+
+// reviewWorkloads compares the workloads among 24 objects, for each of some policies.
+func reviewWorkloads(ctx context.Context, t *testing.T, d draws, from, to int, seen map[string]int) {
+	t.Helper()
+	namespaces := map[int][]kubetest.Object{}
+	for i := from; i < to; i++ {
 		namespaces[i] = d.namespaces(2000 + i)[:2] // those that have opted in
 		createNamespaces(ctx, t, namespaces[i])
 		create(ctx, t, "/api/v1/namespaces/"+namespaces[i][0].String("metadata", "name")+"/limitranges", kubetest.Decode(`{"metadata": {"name": "defaults"},
 			"spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}}]}}`))
 	}
-	for i := range rounds {
+	for i := from; i < to; i++ {
 		policy := d.policy()
 		policy["names"], policy["workloads"] = kubetest.Object{"denied": []string{"rude"}}, kubetest.Object{"mode": pick(d, "warn", "enforce")}
 		serve(ctx, t, kubetest.Encode(policy), 2000+i)
@@ -36,11 +42,7 @@ func TestWorkloadsAsTheirPods(t *testing.T) {
 			}
 		})
 	}
-	t.Log(seen)
 	unregister(ctx, t)
-	if seen["allowed"] == 0 || seen["denied"] == 0 {
-		t.Errorf("the pods were %v", seen)
-	}
 }
 
 // compareWorkload sends a workload and its pod, and returns what became of the pod.
@@ -80,22 +82,20 @@ func TestWorkloadsAsTheirPodsOfColocation(t *testing.T) {
 	createNamespaces(ctx, t, namespaces)
 	policy := `{"labelDefaults": [{"labels": [{"key": "koordinator.sh/qosClass", "value": "BE"}]}], "workloads": {"mode": "` + pick(d, "warn", "enforce") + `"}}`
 	serve(ctx, t, policy, 3000, "--suite", "core,colocation")
-	for n := range 24 {
-		spec, labels := d.podSpec("Always"), kubetest.Object{"app": "web"}
-		if class := pick(d, "", "koord-prod", "koord-batch"); class != "" {
-			spec["priorityClassName"] = class
+	untilSeen(t, seen, []string{"allowed", "denied"}, 24, func(from, to int) {
+		for n := from; n < to; n++ {
+			spec, labels := d.podSpec("Always"), kubetest.Object{"app": "web"}
+			if class := pick(d, "", "koord-prod", "koord-batch"); class != "" {
+				spec["priorityClassName"] = class
+			}
+			if qos := pick(d, "", "BE", "LSR", "LS"); qos != "" {
+				labels["koordinator.sh/qosClass"] = qos
+			}
+			o := kubetest.Decode(kubetest.Encode(kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
+				"metadata": kubetest.Object{"name": fmt.Sprintf("c%d", n), "namespace": pick(d, namespaces...).String("metadata", "name")},
+				"spec":     kubetest.Object{"selector": kubetest.Object{"matchLabels": kubetest.Object{"app": "web"}}, "template": kubetest.Object{"metadata": kubetest.Object{"labels": labels}, "spec": spec}}}))
+			seen[compareWorkload(ctx, t, policy, o)]++
 		}
-		if qos := pick(d, "", "BE", "LSR", "LS"); qos != "" {
-			labels["koordinator.sh/qosClass"] = qos
-		}
-		o := kubetest.Decode(kubetest.Encode(kubetest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
-			"metadata": kubetest.Object{"name": fmt.Sprintf("c%d", n), "namespace": pick(d, namespaces...).String("metadata", "name")},
-			"spec":     kubetest.Object{"selector": kubetest.Object{"matchLabels": kubetest.Object{"app": "web"}}, "template": kubetest.Object{"metadata": kubetest.Object{"labels": labels}, "spec": spec}}}))
-		seen[compareWorkload(ctx, t, policy, o)]++
-	}
-	t.Log(seen)
+	})
 	unregister(ctx, t)
-	if seen["allowed"] == 0 || seen["denied"] == 0 {
-		t.Errorf("the pods were %v", seen)
-	}
 }
