@@ -28,7 +28,8 @@ type Request struct {
 	Resource    metav1.GroupVersionResource
 	SubResource string
 	Operation   admissionv1.Operation
-	// Name is empty on CREATE with generateName; Namespace is empty for cluster-scoped objects.
+	// Name is as the API server sends it: empty on CREATE with generateName, and for each object of a collection that is deleted. TargetName
+	// is the object's. Namespace is empty for cluster-scoped objects.
 	Name, Namespace string
 	UserInfo        authenticationv1.UserInfo
 	DryRun          bool
@@ -70,16 +71,28 @@ func (r *Request) Subject() *document.Document {
 	return r.Object
 }
 
-// ObjectName returns the object's name, or its generateName followed by a star while it has no name.
-func (r *Request) ObjectName() string {
-	if r.Name != "" || r.Object == nil {
-		return r.Name
+// TargetName returns the name of the object that the request is about: the request's or, if it has none, that of the stored or the new
+// object. It is empty while the object has only a generateName.
+func (r *Request) TargetName() string {
+	name := r.Name
+	for _, object := range [...]*document.Document{r.OldObject, r.Object} {
+		if name == "" && object != nil {
+			name = Meta{object.Root()}.Name()
+		}
 	}
-	meta := Meta{r.Object.Root()}
-	if prefix := meta.GenerateName(); meta.Name() == "" && prefix != "" {
+	return name
+}
+
+// ObjectName returns the TargetName for people: the generateName followed by a star while the object has no name.
+func (r *Request) ObjectName() string {
+	name := r.TargetName()
+	if name != "" || r.Object == nil {
+		return name
+	}
+	if prefix := (Meta{r.Object.Root()}).GenerateName(); prefix != "" {
 		return prefix + "*"
 	}
-	return meta.Name()
+	return ""
 }
 
 // Mutator is a step that may change objects, seen through the view T.

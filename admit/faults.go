@@ -37,7 +37,7 @@ func Denial(req *Request, problems []Problem, id string) *metav1.Status {
 	status := &metav1.Status{
 		Status: metav1.StatusFailure,
 		Details: &metav1.StatusDetails{
-			Name: req.Name, Group: req.Kind.Group, Kind: req.Kind.Kind, UID: "",
+			Name: req.TargetName(), Group: req.Kind.Group, Kind: req.Kind.Kind, UID: "",
 		},
 	}
 	var texts []string

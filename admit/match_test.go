@@ -14,6 +14,41 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
+// TestNames: a rule for names is for objects with these names, also where the request has none.
+func TestNames(t *testing.T) {
+	of := func(meta string) *document.Document {
+		d, err := document.Parse([]byte(`{"metadata":` + meta + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, c := range []struct {
+		name          string
+		request       Request
+		target, shown string
+		covered       bool
+	}{
+		{"named", Request{Name: "a"}, "a", "a", true},
+		{"of a collection that is deleted", Request{OldObject: of(`{"name":"a"}`)}, "a", "a", true},
+		{"named otherwise than a hand-written object", Request{Name: "a", OldObject: of(`{"name":"b"}`), Object: of(`{"name":"b"}`)}, "a", "a", true},
+		{"in the object only", Request{Object: of(`{"name":"a","generateName":"b-"}`)}, "a", "a", true},
+		{"not named yet", Request{Object: of(`{"generateName":"a"}`)}, "", "a*", false},
+		{"without a name", Request{Object: of(`{}`)}, "", "", false},
+		{"another", Request{OldObject: of(`{"name":"b"}`)}, "b", "b", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.request.Resource.Resource, c.request.Operation = "secrets", admissionv1.Delete
+			all := []string{"*"}
+			covered := Rule{Groups: all, Versions: all, Resources: all, Operations: []admissionv1.Operation{"*"}, Names: []string{"a", "a*"}}.Covers(&c.request)
+			status := Denial(&c.request, []Problem{{Error: field.Forbidden(field.NewPath("x"), "y")}}, "")
+			if target, shown := c.request.TargetName(), c.request.ObjectName(); target != c.target || shown != c.shown || covered != c.covered || status.Details.Name != target {
+				t.Errorf("%q, shown as %q, in details %q, covered: %t", target, shown, status.Details.Name, covered)
+			}
+		})
+	}
+}
+
 // TestMatchCovers: a match without a kind matches like a webhook's rule.
 func TestMatchCovers(t *testing.T) {
 	create, connect := admissionv1.Create, admissionv1.Connect

@@ -18,7 +18,7 @@ type Rule struct {
 	Operations                  []admissionv1.Operation
 	Scope                       registration.ScopeType // "": all scopes
 
-	// Names are the names of the objects; none: all. Except are rules for requests that this rule is not for. A rule of a
+	// Names are the names of the objects, as TargetName returns them; none: all. Except are rules for requests that this rule is not for. A rule of a
 	// webhook has neither of them.
 	Names  []string
 	Except []Rule
@@ -27,7 +27,7 @@ type Rule struct {
 // Covers reports whether the rule is for a request.
 func (r Rule) Covers(req *Request) bool {
 	return r.Misses(req.resource(), req.SubResource, req.Operation, req.Namespace != "" && !req.AboutNamespace()) == Covered &&
-		(len(r.Names) == 0 || slices.Contains(r.Names, req.Name)) &&
+		(len(r.Names) == 0 || slices.Contains(r.Names, req.TargetName())) &&
 		!RulesCover(r.Except, req)
 }
 

@@ -142,6 +142,9 @@ func (r *restriction) refusal(req *admit.Request) *field.Error {
 		verb = "connect to"
 	}
 	text := fmt.Sprintf("user %q may not %s %s", req.UserInfo.Username, verb, req.ResourceName())
+	if name := req.TargetName(); req.Name == "" && name != "" {
+		text += fmt.Sprintf(" %q", name) // the request names a collection
+	}
 	if req.Namespace != "" {
 		text += " in namespace " + req.Namespace
 	}

@@ -101,7 +101,7 @@ func boundPod(req *admit.Request, b *views.Binding) string {
 	if req.Resource.Resource == "bindings" {
 		return cmp.Or(b.Name(), req.Name)
 	}
-	return cmp.Or(req.Name, b.Name())
+	return req.TargetName()
 }
 
 func bindingProblem(policy *sections.Binding, req *admit.Request, b *views.Binding, known bool) *field.Error {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/test/seed"
@@ -18,7 +19,7 @@ import (
 // randomRules returns rules of a policy; named ones have names of objects, too.
 func randomRules(random *rand.Rand, most int, named bool) (all []admit.Rule) {
 	for range random.IntN(most + 1) {
-		rule := admit.Rule{Groups: some(random, "", "apps", "*"), Versions: []string{"*"}, Operations: some(random, admissionv1.Create, admissionv1.Update),
+		rule := admit.Rule{Groups: some(random, "", "apps", "*"), Versions: []string{"*"}, Operations: some(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete),
 			Resources: some(random, "pods", "pods/status", "*", "*/*", "*/status", "pods/*", "namespaces", "nodes/status"),
 			Scope:     pick(random, "", registration.AllScopes, registration.ClusterScope, registration.NamespacedScope)}
 		if named && random.IntN(3) == 0 {
@@ -44,12 +45,19 @@ func TestDerivedWebhooksFollowThePolicy(t *testing.T) {
 				rules[i].Except = randomRules(random, 2, true)
 			}
 		}
-		req := &admit.Request{Operation: pick(random, admissionv1.Create, admissionv1.Update), SubResource: pick(random, "", "status"),
+		req := &admit.Request{Operation: pick(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete), SubResource: pick(random, "", "status"),
 			Namespace: pick(random, "", "shop"), Name: pick(random, "a", "b", "c", "")}
+		object := []byte(pick(random, `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"b"}}`, `{"metadata":{}}`, `{}`))
 		req.Resource = metav1.GroupVersionResource{Group: pick(random, "", "apps"), Version: "v1", Resource: pick(random, "pods", "nodes", "namespaces")}
 		route := admit.Route{Path: "/x", For: admit.AnyKind(rules), Call: admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5}}
 		asked := webhookmatch.Request{AdmissionRequest: &admissionv1.AdmissionRequest{Kind: req.Kind, Resource: req.Resource, SubResource: req.SubResource,
 			Operation: req.Operation, Name: req.Name, Namespace: req.Namespace}}
+		if req.Operation != admissionv1.Delete {
+			req.Object, asked.Object.Raw = parsed(t, object), object
+		}
+		if req.Operation != admissionv1.Create {
+			req.OldObject, asked.OldObject.Raw = parsed(t, object), object
+		}
 		called := slices.ContainsFunc(webhooks.Validating([]admit.Route{route}, webhooks.Address{OnDisk: true}).Webhooks, func(w webhooks.Hook) bool {
 			v := matcher.One(t.Context(), asked, webhookmatch.Hook{ValidatingWebhook: registration.ValidatingWebhook{Name: w.Name, Rules: w.Rules,
 				FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, MatchConditions: w.MatchConditions}})
@@ -69,4 +77,13 @@ func TestDerivedWebhooksFollowThePolicy(t *testing.T) {
 			t.Errorf("the same exclusions, covered: %v came %d times, want 1000", way, decided[way])
 		}
 	}
+}
+
+func parsed(t *testing.T, raw []byte) *document.Document {
+	t.Helper()
+	d, err := document.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

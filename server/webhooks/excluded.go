@@ -47,9 +47,15 @@ func requestsText(r admit.Rule) string {
 		parts = append(parts, oneOf("request.resource.group", r.Groups))
 	}
 	if len(r.Names) > 0 {
-		parts = append(parts, "has(request.name)", oneOf("request.name", r.Names))
+		parts = append(parts, nameText(r.Names))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " && ")
+}
+
+// nameText is the part of requestsText for the names of objects, see admit.Request.TargetName. What is connected to has no metadata.
+func nameText(names []string) string {
+	return fmt.Sprintf(`(has(request.name) && request.name != "" ? %s : [oldObject, object].exists(o, o != null && has(o.metadata) && has(o.metadata.name) && %s))`,
+		oneOf("request.name", names), oneOf("o.metadata.name", names))
 }
 
 // resourcesText is the part of requestsText for the resources and their subresources; empty for all.
