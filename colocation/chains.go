@@ -29,7 +29,7 @@ func (d deps) validateNodes(ask questions) admit.Chain {
 func (d deps) validateConfigMaps(ask questions) admit.Chain {
 	policy := config.SectionOf[*sections.SLOConfig](d.policy)
 	slo := validators.SLOOptions{ConfigMap: d.options.sloConfig, NamesRequired: d.options.sloNames == "true", Keep: policy != nil && policy.Keep,
-		NamespaceDeleting: ask.NamespaceDeleting}
+		NamespaceDeleting: ask.NamespaceDeleting, Ratios: config.SectionOf[*sections.NodeAmplification](d.policy).Sources(nil)}
 	return admit.Validate(views.AsConfigMap, validators.ConfigMaps(slo, ask.AllNodes))
 }
 

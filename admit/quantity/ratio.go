@@ -15,7 +15,7 @@ import (
 )
 
 // ratioNumber matches the ratios that ParseRatioNumber parses; it excludes expensive exponents.
-var ratioNumber = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
+var ratioNumber = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?$`)
 
 // maxMillionths is the largest ratio that ParseRatio accepts: 9999.999999.
 const maxMillionths = 9999_999999

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	said = NodeRatios{map[corev1.ResourceName]quantity.Ratio{}, map[corev1.ResourceName]error{}, nil}
 	for member, value := range parsed.Root().Members() {
 		name := corev1.ResourceName(member)
-		if !slices.Contains(amplify.Amplifiable(), name) {
+		if ForeignRatio(member) != "" {
 			said.Foreign = append(said.Foreign, member)
 			continue
 		}
@@ -58,6 +59,18 @@ func ParseNodeRatios(text string) (said NodeRatios, err error) {
 	}
 	slices.Sort(said.Foreign)
 	return said, parsed.Err()
+}
+
+// ForeignRatio returns why a name has no ratio, with the way out; "" if the resource may be amplified.
+func ForeignRatio(name string) string {
+	known := corev1.ResourceName(strings.ToLower(name))
+	switch {
+	case !slices.Contains(amplify.Amplifiable(), known):
+		return "is not amplified: only cpu and memory are; remove it"
+	case string(known) != name:
+		return "must be written " + string(known)
+	}
+	return ""
 }
 
 // NodeMetric holds the measurements of Koordinator's agent on the node of the same name, reduced to the fields that

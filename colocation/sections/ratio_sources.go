@@ -51,10 +51,10 @@ func (n *NodeAmplification) Sources(slo SLORatios) *RatioSources {
 	return s
 }
 
-// pool returns the pool of a node, or an empty one.
-func (s *RatioSources) pool(node *admit.Node) *ratioPool {
+// pool returns the pool of a node with the given labels, or an empty one.
+func (s *RatioSources) pool(node labels.Labels) *ratioPool {
 	for i := range s.pools {
-		if p := &s.pools[i]; p.selector == nil || p.selector.Matches(node.Selectable()) {
+		if p := &s.pools[i]; p.selector == nil || p.selector.Matches(node) {
 			return p
 		}
 	}
@@ -94,7 +94,7 @@ const (
 
 // For returns the ratios that the sources set for a node.
 func (s *RatioSources) For(node *admit.Node) (ratios NodeRatios) {
-	pool := s.pool(node)
+	pool := s.pool(node.Selectable())
 	annotation := views.RatioAnnotation(node)
 	values := nodeValues{node: node, pool: pool}
 	values.annotation, ratios.Malformed = api.ParseNodeRatios(annotation)
@@ -158,8 +158,8 @@ func (v *nodeValues) first(name corev1.ResourceName) (ratio quantity.Ratio, by s
 	return ratio, "", nil
 }
 
-// Bound returns the bound of a node's pool for a resource, and the display name of the pool; false if there is none.
-func (s *RatioSources) Bound(node *admit.Node, name corev1.ResourceName) (bound quantity.Ratio, by string, bounded bool) {
+// Bound returns the bound of a resource in the pool of a node with the given labels, and the display name of the pool; false if there is none.
+func (s *RatioSources) Bound(node labels.Labels, name corev1.ResourceName) (bound quantity.Ratio, by string, bounded bool) {
 	pool := s.pool(node)
 	bound, bounded = pool.bounds[name]
 	return bound, pool.by, bounded

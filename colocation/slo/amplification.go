@@ -1,42 +1,101 @@
 package slo
 
 import (
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Amplification returns the ratios by which the resources of a node with the given labels are amplified: decimal
 // numbers of at least 1, by resource name. It is nil if amplification is not enabled for the node. The first entry that
 // selects the node overrides the cluster's strategy. Ratios outside the allowed range are left out.
 func (c *Config) Amplification(labels map[string]string) map[string]string {
-	s := c.section(AmplificationKey)
-	if s == nil {
-		return nil
-	}
-	layers := []map[string]any{s.tree}
-	selected := c.selecting(nil, labels)
-	if i := slices.IndexFunc(selected, func(i int) bool { return i >= s.first && i < s.last }); i >= 0 {
-		layers = append(layers, c.entries[selected[i]].tree)
-	}
-	enabled, ratios := false, map[string]any{}
-	for _, layer := range layers {
-		if on, given := layer["enable"].(bool); given {
-			enabled = on
-		}
-		maps.Copy(ratios, down(layer, []string{"resourceAmplificationRatio"}))
-	}
+	ratios := map[string]any{}
+	layers, enabled := c.layersFor(AmplificationKey, labels)
 	if !enabled {
 		return nil
+	}
+	for _, layer := range layers {
+		maps.Copy(ratios, down(layer, []string{"resourceAmplificationRatio"}))
 	}
 	return ratioTexts(ratios)
 }
 
-func ratioTexts(ratios map[string]any) map[string]string {
+// MaxNormalization returns the largest ratio by which Koordinator's manager multiplies the ratio of cpu of a node with the
+// given labels: that of some CPU model, 1 if CPU normalization is not enabled for the node.
+func (c *Config) MaxNormalization(labels map[string]string) float64 {
+	most := 1.0
+	layers, enabled := c.layersFor(NormalizationKey, labels)
+	for _, layer := range layers {
+		if enabled {
+			most = max(most, largest(layer))
+		}
+	}
+	return most
+}
+
+// largest returns the largest number in a tree of objects.
+func largest(value any) (most float64) {
+	switch v := value.(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	case map[string]any:
+		for _, inner := range v {
+			most = max(most, largest(inner))
+		}
+	}
+	return most
+}
+
+// Examples yields a node for each strategy of AmplificationKey: one without labels, and one with those that an entry asks for.
+func (c *Config) Examples() iter.Seq2[string, map[string]string] {
+	return func(yield func(string, map[string]string) bool) {
+		s := c.section(AmplificationKey)
+		if !yield("without labels", nil) || s == nil {
+			return
+		}
+		for _, e := range c.entriesOf(s) {
+			texts, _ := sample(e.selector, e.selector)
+			labels := map[string]string{}
+			for _, text := range texts {
+				key, value, _ := strings.Cut(text, "=")
+				labels[key] = value
+			}
+			if !yield("with labels "+shorten(strings.Join(texts, ",")), labels) {
+				return
+			}
+		}
+	}
+}
+
+// layersFor returns the cluster's strategy of a key and that of the first entry that selects a node, and whether they enable it.
+func (c *Config) layersFor(key string, labels map[string]string) (layers []map[string]any, enabled bool) {
+	s := c.section(key)
+	if s == nil {
+		return nil, false
+	}
+	layers = []map[string]any{s.clusterOf(s.tree)}
+	selected := c.selecting(nil, labels)
+	if i := slices.IndexFunc(selected, func(i int) bool { return i >= s.first && i < s.last }); i >= 0 {
+		layers = append(layers, c.entries[selected[i]].tree)
+	}
+	for _, layer := range layers {
+		if on, given := layer["enable"].(bool); given {
+			enabled = on
+		}
+	}
+	return layers, enabled
+}
+
+func ratioTexts(all map[string]any) map[string]string {
 	texts := map[string]string{}
-	for name, value := range ratios {
+	for name, value := range all {
 		var found finding
-		ratio.check(&found, nil, value)
-		if n, _ := quantityText(value); found.count() == 0 {
+		(ratios{}).check(&found, nil, map[string]any{name: value})
+		if n, ok := quantityText(value); ok && found.count() == 0 {
 			texts[name] = n
 		}
 	}

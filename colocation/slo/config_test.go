@@ -99,7 +99,11 @@ func TestRanges(t *testing.T) {
 			".ratioModel[X Y].baseRatio: Invalid value: \"1.5\": must be a number, not a string", ".ratioModel[X Y].turboEnabledRatio: Invalid value: 5.1"}},
 		{AmplificationKey, `{enable: true, resourceAmplificationRatio: {cpu: 1.5, memory: 1}}`, nil},
 		{AmplificationKey, `{resourceAmplificationRatio: {cpu: 0.5, memory: -1}, nodeConfigs: [{` + nodes + `, resourceAmplificationRatio: [2]}]}`, []string{
-			".nodeConfigs[0].resourceAmplificationRatio: Invalid value: must be an object, not an array", ".resourceAmplificationRatio[cpu]: Invalid value: 0.5: must be at least 1", ".resourceAmplificationRatio[memory]: Invalid value: -1"}},
+			".nodeConfigs[0].resourceAmplificationRatio: Invalid value: must be an object, not an array", ".resourceAmplificationRatio[cpu]: Invalid value: 0.5: 0.5 is below 1, which would shrink the node; it must be from 1 to 9999", ".resourceAmplificationRatio[memory]: Invalid value: -1"}},
+		{AmplificationKey, `{resourceAmplificationRatio: {cpu: 1.0e+300, memory: "2", nvidia.com/gpu: 2, CPU: 3, Memory: null}, nodeConfigs: [{` + nodes + `, resourceAmplificationRatio: {cpu: 10000}}]}`, []string{
+			".nodeConfigs[0].resourceAmplificationRatio[cpu]: Invalid value: 10000: 10000 is above 9999", ".resourceAmplificationRatio[CPU]: Invalid value: 3: must be written cpu",
+			".resourceAmplificationRatio[Memory]: Invalid value: must be a number, not null", ".resourceAmplificationRatio[cpu]: Invalid value: 1e+300: 1e+300 is above 9999",
+			".resourceAmplificationRatio[memory]: Invalid value: \"2\": must be a number, not a string", ".resourceAmplificationRatio[nvidia.com/gpu]: Invalid value: 2: is not amplified: only cpu and memory are"}},
 	} {
 		for i := range c.want {
 			c.want[i] = "[" + c.key + "]" + c.want[i]
@@ -139,7 +143,8 @@ func TestPairs(t *testing.T) {
 			".clusterStrategy.beClass.resctrlQOS.catRangeStartPercent: Invalid value: 40: must be less than catRangeEndPercent, which is 30 by default"}, nil},
 		{QoSKey, `{clusterStrategy: {lsClass: {resctrlQOS: {catRangeStartPercent: 40}}}}`, nil, nil},
 		{QoSKey, `{clusterStrategy: {lsrClass: {resctrlQOS: {catRangeEndPercent: 0}}}}`, []string{".clusterStrategy.lsrClass.resctrlQOS.catRangeEndPercent: Invalid value: 0: must be greater than catRangeStartPercent, which is 0 by default"}, nil},
-		{QoSKey, `{clusterStrategy: {systemClass: {resctrlQOS: {catRangeEndPercent: 0}}}}`, nil, nil},
+		{QoSKey, `{clusterStrategy: {systemClass: {resctrlQOS: {catRangeEndPercent: 0}}}}`, []string{".clusterStrategy.systemClass.resctrlQOS.catRangeEndPercent: Invalid value: 0: must be greater than catRangeStartPercent, which is 0 by default"}, nil},
+		{QoSKey, `{clusterStrategy: {cgroupRoot: {resctrlQOS: {catRangeEndPercent: 0}}}}`, nil, nil},
 		{QoSKey, `{clusterStrategy: {beClass: {resctrlQOS: {catRangeEndPercent: 50}}}, nodeStrategies: [{` + nodes + `, beClass: {resctrlQOS: {catRangeStartPercent: 50}}}]}`, []string{
 			".nodeStrategies[0].beClass.resctrlQOS.catRangeStartPercent: Invalid value: 50: must be less than catRangeEndPercent, which is 50 by clusterStrategy"}, nil},
 	} {

@@ -158,7 +158,7 @@ func TestAmplification(t *testing.T) {
 		{nodeSelector: {matchLabels: {pool: "off"}}, enable: false}]}`)})
 	for pool, want := range map[string]map[string]string{
 		"":    {"cpu": "1.5", "memory": "1"},
-		"big": {"cpu": "2.25", "memory": "1", "nvidia.com/gpu": "3"},
+		"big": {"cpu": "2.25", "memory": "1"},
 		"off": nil,
 	} {
 		if got := c.Amplification(map[string]string{"pool": pool}); !maps.Equal(got, want) || (got == nil) != (want == nil) {

@@ -27,6 +27,8 @@ func typed(r rule) reflect.Type {
 		return reflect.TypeFor[resource.Quantity]()
 	case share:
 		return reflect.TypeFor[*intstr.IntOrString]()
+	case ratios:
+		return reflect.TypeFor[map[string]float64]()
 	case free:
 		return reflect.TypeFor[any]()
 	case list:

@@ -2,6 +2,7 @@ package slo
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/quantity"
+	"usher.dev/usher/colocation/api"
 )
 
 // rule is the type and the range of a JSON value. Values are as returned by api.ParseJSONText: 64-bit integers are
@@ -26,6 +28,7 @@ type (
 	duration  struct{}        // such as 5m
 	bandwidth struct{}        // a quantity of bytes per second
 	share     struct{}        // of the network: a percentage as a number, or a bandwidth as a string
+	ratios    struct{}        // the ratios of a node, as in api.AnnotationAmplificationRatio
 	free      struct{}        // anything
 	list      struct{ rule }  // an array
 	dict      struct{ rule }  // an array
@@ -93,6 +96,31 @@ func (share) check(f *finding, at *field.Path, value any) {
 		}
 	default:
 		f.wrongType(at, value, "a whole number of percent, or a string such as 50M for bytes per second")
+	}
+}
+
+func (ratios) check(f *finding, at *field.Path, value any) {
+	members, ok := value.(map[string]any)
+	if !ok {
+		f.wrongType(at, value, "an object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		f.checkRatio(at.Key(shorten(name)), name, members[name])
+	}
+}
+
+// checkRatio checks a ratio as /validate-node checks what Koordinator's manager makes of it: null counts as 0 there.
+func (f *finding) checkRatio(at *field.Path, name string, value any) {
+	switch value.(type) {
+	case int64, float64:
+	default:
+		f.wrongType(at, value, "a number")
+		return
+	}
+	if foreign := api.ForeignRatio(name); foreign != "" {
+		f.invalid(at, value, "%s", foreign)
+	} else if _, err := quantity.ParseRatioNumber(fmt.Sprint(value)); err != nil {
+		f.invalid(at, value, "%v; it must be from 1 to 9999", err)
 	}
 }
 

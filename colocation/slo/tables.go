@@ -23,7 +23,6 @@ var (
 	integer4 = whole{math.MinInt32, math.MaxInt32, "32 bits"}
 	amount   = atLeast(0, "0 is no limit")
 	model    = atLeast(1, "")
-	ratio    = number{min: 1, max: math.MaxFloat64}
 	// scaling is the range of CPU normalization ratios that Koordinator's manager accepts.
 	scaling = number{min: 1, max: 5}
 )
@@ -171,7 +170,7 @@ var qosPairs = []pair{
 	cachePair("lsrClass", known(0), known(100)),
 	cachePair("lsClass", known(0), known(100)),
 	cachePair("beClass", known(0), known(30)),
-	cachePair("systemClass", nil, nil),
+	cachePair("systemClass", known(0), known(100)),
 	cachePair("cgroupRoot", nil, nil),
 }
 
@@ -207,7 +206,7 @@ var normalizationStrategy = fields{
 
 var amplificationStrategy = fields{
 	"enable":                     boolean{},
-	"resourceAmplificationRatio": dict{ratio},
+	"resourceAmplificationRatio": ratios{},
 }
 
 var nodeSelector = fields{

@@ -3,10 +3,10 @@ package validators
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -81,7 +81,7 @@ func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *section
 		return field.ErrorList{field.Invalid(ratioPath, admit.Shorten(text, 200), err.Error()+`; write it like {"cpu":1.5}, or remove it`)}
 	}
 	for _, name := range amplify.Amplifiable() {
-		bound, limit := boundOf(sources, node, name)
+		bound, limit := boundOf(sources, node.Selectable(), name)
 		if err := said.Wrong[name]; err != nil {
 			problems = append(problems, field.Invalid(ratioPath, admit.Shorten(text, 200), fmt.Sprintf("%s: %v; %s", name, err, limit)))
 		} else if ratio := said.Of[name]; bound.above(ratio) {
@@ -94,11 +94,7 @@ func checkRatioAnnotation(req *admit.Request, node *admit.Node, sources *section
 // foreign refuses names that are not amplified; it lists the first ten.
 func foreign(names []string) (problems field.ErrorList) {
 	for _, name := range names[:min(len(names), 10)] {
-		detail := "is not amplified: only cpu and memory are; remove it"
-		if known := strings.ToLower(name); known != name && (known == "cpu" || known == "memory") {
-			detail = "must be written " + known
-		}
-		problems = append(problems, field.Invalid(ratioPath, admit.Shorten(name, 60), detail))
+		problems = append(problems, field.Invalid(ratioPath, admit.Shorten(name, 60), api.ForeignRatio(name)))
 	}
 	return problems
 }
@@ -116,7 +112,7 @@ func checkRatioLabels(node, old *admit.Node, sources *sections.RatioSources) (pr
 			}
 		}
 		at := admit.LabelPath(api.LabelOvercommitPrefix + string(name))
-		bound, limit := boundOf(sources, node, name)
+		bound, limit := boundOf(sources, node.Selectable(), name)
 		ratio, err := quantity.ParseRatio(text)
 		switch {
 		case err != nil:
@@ -137,7 +133,7 @@ type ratioBound struct {
 func (b ratioBound) above(ratio quantity.Ratio) bool { return b.there && ratio.Above(b.Ratio) }
 
 // boundOf returns the bound of a node's pool, and a description of what is allowed.
-func boundOf(sources *sections.RatioSources, node *admit.Node, name corev1.ResourceName) (bound ratioBound, allowed string) {
+func boundOf(sources *sections.RatioSources, node labels.Labels, name corev1.ResourceName) (bound ratioBound, allowed string) {
 	ratio, by, there := sources.Bound(node, name)
 	if !there {
 		return bound, "it must be from 1 to 9999"

@@ -30,6 +30,8 @@ type SLOOptions struct {
 	// Keep refuses the deletion of the ConfigMap, except with its namespace: the policy's sloConfig.keep.
 	Keep              bool
 	NamespaceDeleting func(namespace string) (bool, error)
+	// Ratios has the bounds of the ratios of nodes.
+	Ratios *sections.RatioSources
 }
 
 // sloConfig refuses an SLO configuration with which a manager or node agent would not work, or not as intended. On
@@ -55,7 +57,7 @@ func sloConfig(options SLOOptions, nodes AllNodes) admit.Validator[views.ConfigM
 			change.changed = slo.Changed(change.old, change.data)
 			change.config = slo.Compile(change.data)
 			warnOfSLO(req, change)
-			problems, err := change.problems(options, nodes)
+			problems, err := change.problems(req, options, nodes)
 			if len(problems) == 0 {
 				req.Explain("the changed keys have values in range, and no two of their entries select the same nodes")
 			}
@@ -99,17 +101,21 @@ func warnOfSLO(req *admit.Request, c sloChange) {
 	}
 }
 
-func (c sloChange) problems(options SLOOptions, nodes AllNodes) (all field.ErrorList, _ error) {
+func (c sloChange) problems(req *admit.Request, options SLOOptions, nodes AllNodes) (all field.ErrorList, _ error) {
 	found := slices.DeleteFunc(c.config.Problems(c.changed), c.hadBefore())
 	if options.NamesRequired {
 		found = append(found, c.config.NameProblems(c.changed)...)
 	}
-	if c.config.HasSeveral(c.changed) {
+	amplified := c.changed(slo.AmplificationKey) || c.changed(slo.NormalizationKey)
+	if amplified || c.config.HasSeveral(c.changed) {
 		list, err := nodes()
 		if err != nil {
 			return nil, fmt.Errorf("listing the nodes: %w", err)
 		}
 		found = append(found, c.config.NodeProblems(list, c.changed)...)
+		if amplified {
+			all = c.checkBounds(req, options.Ratios, list)
+		}
 	}
 	for _, p := range found {
 		all = append(all, p.Err)

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/colocation/sections"
 	"usher.dev/usher/colocation/slo"
 	"usher.dev/usher/colocation/views"
 )
@@ -76,31 +79,44 @@ func TestSLOConfig(t *testing.T) {
 	const qos = `{"clusterStrategy":{"lsClass":{"networkQOS":{"egressRequest":"900M"}}}}`
 	system := func(total string) string { return `{"clusterStrategy":{"totalNetworkBandwidth":"` + total + `"}}` }
 	type data = map[string]string
+	bounds := &sections.NodeAmplification{Pools: []sections.AmplificationPool{
+		{Name: "x", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"x": "1"}}, MaxRatios: map[corev1.ResourceName]string{"cpu": "2"}},
+		{Name: "default", MaxRatios: map[corev1.ResourceName]string{"cpu": "4"}}}}
 	for name, c := range map[string]struct {
 		data, old data
 		names     bool
 		want      []string // parts of the problems
 		warnings  []string
 	}{
-		"none":                  {data{}, nil, false, nil, nil},
-		"created bad":           {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, nil, false, []string{"data[colocation-config]: Invalid", "data[system-config]: Invalid"}, nil},
-		"stays bad":             {data{slo.ColocationKey: "bad"}, data{slo.ColocationKey: "bad"}, false, nil, nil},
-		"removed":               {nil, data{slo.ColocationKey: "bad"}, false, nil, nil},
-		"becomes bad":           {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, data{slo.ColocationKey: "{}", slo.SystemKey: "bad"}, false, []string{"data[colocation-config]: Invalid"}, nil},
-		"overlap":               {data{slo.ColocationKey: nodeConfigs(selectX, selectXY)}, nil, false, []string{"overlaps with nodeConfigs[0] (x)", "all select the nodes n1, n2"}, nil},
-		"node conflict":         {data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, nil, false, []string{"nodeConfigs[0] (x), nodeConfigs[1] (y) all select the nodes n1, n2, and"}, nil},
-		"conflict unchanged":    {data{slo.ColocationKey: nodeConfigs(selectX, selectY), slo.SystemKey: "{}"}, data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, false, nil, nil},
-		"total lowered":         {data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, data{slo.QoSKey: qos, slo.SystemKey: system("1G")}, false, []string{"which is 800M"}, nil},
-		"total still too low":   {data{slo.QoSKey: qos, slo.SystemKey: strings.Replace(system("800M"), "{", `{"x":1,`, 1)}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, []string{"data[system-config].x: unknown"}},
-		"total even lower":      {data{slo.QoSKey: qos, slo.SystemKey: system("700M")}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, []string{"which is 700M"}, nil},
-		"total unknown":         {data{slo.QoSKey: qos}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, nil},
-		"names not asked":       {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, false, nil, nil},
-		"names":                 {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, true, []string{"nodeConfigs[0].name: Required"}, nil},
-		"old warning":           {data{slo.ColocationKey: `{"x":1}`, slo.SystemKey: `{"y":1}`}, data{slo.ColocationKey: `{"x":1}`}, false, nil, []string{"data[system-config].y: unknown"}},
+		"none":                {data{}, nil, false, nil, nil},
+		"created bad":         {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, nil, false, []string{"data[colocation-config]: Invalid", "data[system-config]: Invalid"}, nil},
+		"stays bad":           {data{slo.ColocationKey: "bad"}, data{slo.ColocationKey: "bad"}, false, nil, nil},
+		"removed":             {nil, data{slo.ColocationKey: "bad"}, false, nil, nil},
+		"becomes bad":         {data{slo.ColocationKey: "bad", slo.SystemKey: "bad"}, data{slo.ColocationKey: "{}", slo.SystemKey: "bad"}, false, []string{"data[colocation-config]: Invalid"}, nil},
+		"overlap":             {data{slo.ColocationKey: nodeConfigs(selectX, selectXY)}, nil, false, []string{"overlaps with nodeConfigs[0] (x)", "all select the nodes n1, n2"}, nil},
+		"node conflict":       {data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, nil, false, []string{"nodeConfigs[0] (x), nodeConfigs[1] (y) all select the nodes n1, n2, and"}, nil},
+		"conflict unchanged":  {data{slo.ColocationKey: nodeConfigs(selectX, selectY), slo.SystemKey: "{}"}, data{slo.ColocationKey: nodeConfigs(selectX, selectY)}, false, nil, nil},
+		"total lowered":       {data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, data{slo.QoSKey: qos, slo.SystemKey: system("1G")}, false, []string{"which is 800M"}, nil},
+		"total still too low": {data{slo.QoSKey: qos, slo.SystemKey: strings.Replace(system("800M"), "{", `{"x":1,`, 1)}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, []string{"data[system-config].x: unknown"}},
+		"total even lower":    {data{slo.QoSKey: qos, slo.SystemKey: system("700M")}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, []string{"which is 700M"}, nil},
+		"total unknown":       {data{slo.QoSKey: qos}, data{slo.QoSKey: qos, slo.SystemKey: system("800M")}, false, nil, nil},
+		"names not asked":     {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, false, nil, nil},
+		"names":               {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, true, []string{"nodeConfigs[0].name: Required"}, nil},
+		"old warning":         {data{slo.ColocationKey: `{"x":1}`, slo.SystemKey: `{"y":1}`}, data{slo.ColocationKey: `{"x":1}`}, false, nil, []string{"data[system-config].y: unknown"}},
+		"ratio above bounds": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5,"memory":9}}`}, nil, false, []string{
+			"node n1 gets cpu 5; it must be from 1 to 2, the bound of pool x", "a node without labels gets cpu 5; it must be from 1 to 4, the bound of pool default"}, nil},
+		"ratio above a bound": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":3}}`}, nil, false, []string{"data[resource-amplification-config]: Invalid value: node n1 gets cpu 3"}, nil},
+		"ratio of an entry":   {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"2"}},"enable":true,"resourceAmplificationRatio":{"cpu":5}}]}`}, nil, false, []string{"a node with labels x=2 gets cpu 5"}, nil},
+		"ratio not enabled":   {data{slo.AmplificationKey: `{"resourceAmplificationRatio":{"cpu":5}}`}, nil, false, nil, nil},
+		"ratio unchanged":     {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`, slo.SystemKey: "{}"}, data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`}, false, nil, nil},
+		"normalized ratio": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":1.5}}`, slo.NormalizationKey: `{"enable":true,"defaultRatio":1,"ratioModel":{"m":{"baseRatio":1.5}}}`}, nil, false, nil,
+			[]string{"cpu-normalization-config: node n1 gets cpu 2.25; it must be from 1 to 2, the bound of pool x"}},
+		"normalized only":       {data{slo.NormalizationKey: `{"enable":true,"defaultRatio":3}`}, nil, false, nil, []string{"node n1 gets cpu 3; "}},
+		"normalization off":     {data{slo.NormalizationKey: `{"defaultRatio":3}`}, nil, false, nil, nil},
 		"misspelt key":          {data{"system-confg": "{}"}, nil, false, nil, []string{"data[system-confg]: unknown; is it system-config?"}},
 		"misspelt key, not new": {data{"system-confg": "{}"}, data{"system-confg": "{}"}, false, nil, nil},
 	} {
-		problems, warnings, err := runSLO(t, SLOOptions{NamesRequired: c.names}, nodesNamed("n2", "n1"), c.data, c.old)
+		problems, warnings, err := runSLO(t, SLOOptions{NamesRequired: c.names, Ratios: bounds.Sources(nil)}, nodesNamed("n2", "n1"), c.data, c.old)
 		if err != nil {
 			t.Fatal(err)
 		}
