@@ -1,7 +1,9 @@
 package validators
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +21,7 @@ import (
 func colocationProfile(profiles storedSet, classes priorityClasses) admit.Validator[views.ColocationProfile] {
 	return admit.Validator[views.ColocationProfile]{
 		Name:  "profile",
-		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of unknown classes",
+		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of classes that are unknown or do not go together",
 		Needs: []string{api.CollectionColocationProfiles, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, view *views.ColocationProfile) (field.ErrorList, error) {
 			switch {
@@ -49,7 +51,7 @@ type (
 )
 
 func warnOfProfile(req *admit.Request, object *api.ClusterColocationProfile, profiles storedSet, classes priorityClasses) error {
-	if err := warnOfClass(req, object.Spec.PriorityClassName, classes); err != nil {
+	if err := warnOfClass(req, object, classes); err != nil {
 		return err
 	}
 	others, err := profiles()
@@ -69,13 +71,34 @@ func warnOfProfile(req *admit.Request, object *api.ClusterColocationProfile, pro
 	return nil
 }
 
-func warnOfClass(req *admit.Request, class string, classes priorityClasses) error {
-	if class == "" {
-		return nil
+// warnOfClass warns of a PriorityClass that does not exist, and of one that qos-priority refuses with the profile's QoS class.
+func warnOfClass(req *admit.Request, object *api.ClusterColocationProfile, classes priorityClasses) error {
+	name := object.Spec.PriorityClassName
+	label, labelled := object.Spec.Labels[api.LabelPriorityClass]
+	var priority *int32
+	if name != "" {
+		value, _, known, err := classes(name)
+		if err != nil {
+			return err
+		}
+		if !known {
+			req.Warnf("spec.priorityClassName: PriorityClass %s does not exist; until it does, the pods that match are refused", name)
+			return nil
+		}
+		priority = &value
+	} else if !labelled {
+		return nil // the pods have their own
 	}
-	_, _, known, err := classes(class)
-	if err == nil && !known {
-		req.Warnf("spec.priorityClassName: PriorityClass %s does not exist; until it does, the pods that match are refused", class)
+	qos := api.RawQoS(cmp.Or(string(object.Spec.QoSClass), object.Spec.Labels[api.LabelQoSClass]))
+	class := api.RawPriorityClass(label, labelled, priority)
+	rule, ruled := compatibleClasses[qos]
+	_, keeps := object.Annotations[api.AnnotationSkipUpdateResources]
+	switch {
+	case ruled && !rule.advised && !slices.Contains(rule.classes, class):
+		req.Warnf("QoS class %s does not go with priority class %s: the pods that match are refused; set priorityClassName to one in %s",
+			qos, orNone(class), ranges(rule.classes))
+	case class == api.PriorityBatch && qos != api.QoSBE && qos != api.QoSNone && !keeps:
+		req.Warnf("QoS class %s does not go with batch resources, which cpu and memory become: the pods that match are refused; set qosClass BE", qos)
 	}
-	return err
+	return nil
 }

@@ -31,7 +31,8 @@ func storedProfiles() (*profile.Set, error) {
 }
 
 func oneClass(name string) (int32, *corev1.PreemptionPolicy, bool, error) {
-	return 5000, nil, name == "koord-batch", nil
+	value := map[string]int32{"koord-batch": 5000, "koord-prod": 9000, "usual": 100}[name]
+	return value, nil, value > 0, nil
 }
 
 // checkProfile validates a profile given as YAML, replacing an old one unless that is empty, and returns problems and
@@ -77,6 +78,15 @@ func TestProfile(t *testing.T) {
 		warnings []string
 	}{
 		{`{}`, nil, nil},
+		{`{qosClass: BE, priorityClassName: koord-prod}`, nil, []string{"QoS class BE does not go with priority class koord-prod: the pods that match are refused; set priorityClassName to one in koord-mid (7000 to 7999) or"}},
+		{`{qosClass: BE, priorityClassName: usual}`, nil, []string{"priority class none"}},
+		{`{qosClass: LSR, priorityClassName: koord-batch}`, nil, []string{"QoS class LSR does not go with priority class koord-batch"}},
+		{`{labels: {koordinator.sh/qosClass: BE, koordinator.sh/priority-class: koord-prod}}`, nil, []string{"QoS class BE does not go with priority class koord-prod"}},
+		{`{qosClass: BE, priorityClassName: koord-prod, labels: {koordinator.sh/priority-class: koord-batch}}`, nil, nil},
+		{`{qosClass: LS, priorityClassName: koord-batch}`, nil, []string{"QoS class LS does not go with batch resources"}},
+		{`{qosClass: LSR, priorityClassName: koord-prod}`, nil, nil},
+		{`{qosClass: BE}`, nil, nil},
+		{`{priorityClassName: koord-batch}`, nil, nil},
 		{`{qosClass: BE, priorityClassName: koord-batch, labels: {a/b: "1"}, annotations: {Some.Where/x: any text}, labelSuffixes: {a/b: -x}, labelKeysMapping: {c: d}, probability: 50%}`, nil, nil},
 		{`{probability: 101, selector: {matchExpressions: [{key: a, operator: in, values: [b]}]}}`,
 			[]string{`spec.selector.matchExpressions[0].operator: Invalid value: "in": must be In, NotIn`, `spec.probability: Invalid value: "101": must be a whole percentage`}, nil},

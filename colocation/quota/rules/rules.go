@@ -197,10 +197,14 @@ func (j *judge) checkAnnotations() {
 	}
 }
 
-// warnOfFlaws warns of the flaws of the tree that still involve the quota after the change. A new quota is not involved
-// in any yet.
+// warnOfFlaws warns of the flaws of the tree that still involve the quota after the change. A new quota can only be
+// involved in those of its parent.
 func (j *judge) warnOfFlaws(c Change) {
-	if j.create || len(j.Problems) > 0 || len(j.tree.FlawsOf(j.new.Name)) == 0 {
+	stored := j.new.Name
+	if j.create {
+		stored = j.new.Parent
+	}
+	if len(j.Problems) > 0 || len(j.tree.FlawsOf(stored)) == 0 {
 		return
 	}
 	for _, flaw := range j.tree.With(map[types.NamespacedName]*quota.Quota{c.Identity(): j.new}).FlawsOf(j.new.Name) {

@@ -192,6 +192,7 @@ func TestTopology(t *testing.T) {
 		{"is-root of a sibling counts", parent + "greedy parent=temp is-root=true min=cpu:60" + max, "", "sub parent=temp min=cpu:41" + max, []string{`makes 101 with the min of its siblings`}},
 		{"what a forced sibling leaves", parent + "greedy parent=temp allow-force-update=true min=cpu:60" + max, "", "sub parent=temp min=cpu:40" + max, nil},
 		{"nothing of what a forced sibling exceeds", parent + "greedy parent=temp allow-force-update=true min=cpu:101" + max, "", "sub parent=temp min=cpu:0" + max, []string{`spec.min[cpu]: Invalid value: "0": makes 101`}},
+		{"below a parent that is exceeded, without a min", parent + "greedy parent=temp allow-force-update=true min=cpu:101" + max, "", "sub parent=temp" + max, []string{"warning: elastic quota temp: the min of its children makes 101 cpu"}},
 		{"beside a sibling that exceeds, less", parent + "greedy parent=temp allow-force-update=true min=cpu:101" + max + "\nsub parent=temp min=cpu:2" + max, "sub parent=temp min=cpu:2" + max, "sub parent=temp min=cpu:1" + max, []string{"warning: elastic quota temp: the min of its children makes 102 cpu"}},
 		{"force of a child counts", children + "greedy parent=temp allow-force-update=true min=cpu:40" + max, "temp is-parent=true" + max + " min=cpu:100,memory:51200", "temp is-parent=true" + max + " min=cpu:99,memory:51200", []string{
 			`spec.min[cpu]: Invalid value: "99": is less than the 100 of its children together (greedy, sub-1)`}},
@@ -421,6 +422,7 @@ func TestGuarantee(t *testing.T) {
 		return []string{`spec.min: Invalid value: ["cpu"]: the tree cannot guarantee it: its top root ` + text}
 	}
 	for _, c := range []ruleCase{
+		{"at the top, not marked as the root", "", "", "q is-parent=true tree-id=t min=cpu:5" + max, nil},
 		{"guaranteed already", root + "other parent=root tree-id=t guaranteed=cpu:2" + max, "", "q parent=root tree-id=t min=cpu:5 guaranteed=cpu:6" + max, nil},
 		{"room beside a sibling", root + "other parent=root tree-id=t guaranteed=cpu:3" + max, "", "q parent=root tree-id=t min=cpu:7" + max, nil},
 		{"no room beside a sibling", root + "other parent=root tree-id=t guaranteed=cpu:3" + max, "", "q parent=root tree-id=t min=cpu:8" + max, refused("would have to guarantee 11 cpu, but guarantees 10")},
