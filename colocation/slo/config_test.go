@@ -60,8 +60,8 @@ func TestRanges(t *testing.T) {
 			".nodeConfigs[0].resourceDiffThreshold: Invalid value: -1: must be more than 0 and at most 1", ".resourceDiffThreshold: Invalid value: 2: must be more than 0",
 			".updateTimeThresholdSeconds: Invalid value: -1: must be at least 1"}},
 		{ColocationKey, `{resourceDiffThreshold: 0}`, []string{".resourceDiffThreshold: Invalid value: 0: must be more than 0"}},
-		{ColocationKey, `{midCPUThresholdPercent: 101, midReclaimMode: dynamic, metricAggregatePolicy: {durations: [5m, 5 minutes]}}`, []string{
-			".metricAggregatePolicy.durations[1]: Invalid value: \"5 minutes\": must be a duration", ".midCPUThresholdPercent: Invalid value: 101: must be 0 to 100 (percent)",
+		{ColocationKey, `{midCPUThresholdPercent: 101, midReclaimMode: dynamic, metricAggregatePolicy: {durations: [5m, 5 minutes, 0s, -1m]}}`, []string{
+			".metricAggregatePolicy.durations[1]: Invalid value: \"5 minutes\": must be a duration", ".metricAggregatePolicy.durations[2]: Invalid value: \"0s\": must be a duration above 0", ".metricAggregatePolicy.durations[3]: Invalid value: \"-1m\"", ".midCPUThresholdPercent: Invalid value: 101: must be 0 to 100 (percent)",
 			".midReclaimMode: Invalid value: \"dynamic\": must be one of static"}},
 		{CPUBurstKey, `{clusterStrategy: {cpuBurstPercent: 100, cfsQuotaBurstPercent: 200, cfsQuotaBurstPeriodSeconds: 10000}}`, nil},
 		{CPUBurstKey, `{clusterStrategy: {cfsQuotaBurstPeriodSeconds: -1, policy: ""}}`, nil},
@@ -81,13 +81,13 @@ func TestRanges(t *testing.T) {
 			".clusterStrategy.cpuEvictTimeWindowSeconds: Invalid value: 0: must be at least 1", ".clusterStrategy.cpuSuppressThresholdPercent: Invalid value: -1",
 			".clusterStrategy.evictEnabledPriorityThreshold: Invalid value: 3000000000: must be -2147483648 to 2147483647 (32 bits)"}},
 		{QoSKey, `{clusterStrategy: {lsClass: {cpuQOS: {groupIdentity: -1}}}}`, nil},
-		{QoSKey, `{clusterStrategy: {lsClass: {cpuQOS: {groupIdentity: 3}}, beClass: {memoryQOS: {oomKillGroup: 3}}, cgroupRoot: {memoryQOS: {wmarkMinAdj: -26}}, lsrClass: {resctrlQOS: {catRangeStartPercent: -1}}}, nodeStrategies: [{` + nodes + `, beClass: {resctrlQOS: {catRangeStartPercent: 101}}}]}`, []string{
-			".clusterStrategy.beClass.memoryQOS.oomKillGroup: Invalid value: 3: must be 0 to 1", ".clusterStrategy.cgroupRoot.memoryQOS.wmarkMinAdj: Invalid value: -26: must be -25 to 50",
+		{QoSKey, `{clusterStrategy: {lsClass: {cpuQOS: {groupIdentity: 3}}, beClass: {memoryQOS: {oomKillGroup: 3, pageCacheLimitSize: -1}}, cgroupRoot: {memoryQOS: {wmarkMinAdj: -26}}, lsrClass: {resctrlQOS: {catRangeStartPercent: -1}}}, nodeStrategies: [{` + nodes + `, beClass: {resctrlQOS: {catRangeStartPercent: 101}}}]}`, []string{
+			".clusterStrategy.beClass.memoryQOS.oomKillGroup: Invalid value: 3: must be 0 to 1", ".clusterStrategy.beClass.memoryQOS.pageCacheLimitSize: Invalid value: -1: must be at least 0 (bytes)", ".clusterStrategy.cgroupRoot.memoryQOS.wmarkMinAdj: Invalid value: -26: must be -25 to 50",
 			".clusterStrategy.lsClass.cpuQOS.groupIdentity: Invalid value: 3: must be -1 to 2", ".clusterStrategy.lsrClass.resctrlQOS.catRangeStartPercent: Invalid value: -1",
 			".nodeStrategies[0].beClass.resctrlQOS.catRangeStartPercent: Invalid value: 101"}},
-		{QoSKey, `{clusterStrategy: {policies: {cpuPolicy: coresched}, beClass: {blkioQOS: {blocks: [{name: d, type: disk, ioCfg: {ioWeightPercent: 1000, readIOPS: -1, modelReadBPS: 0}}, {ioCfg: {ioWeightPercent: 60}}]}}}}`, []string{
+		{QoSKey, `{clusterStrategy: {policies: {cpuPolicy: coresched}, beClass: {blkioQOS: {blocks: [{name: d, type: disk, ioCfg: {ioWeightPercent: 1000, readIOPS: -1, readLatency: -1, modelReadBPS: 0}}, {ioCfg: {ioWeightPercent: 60}}]}}}}`, []string{
 			".clusterStrategy.beClass.blkioQOS.blocks[0].ioCfg.ioWeightPercent: Invalid value: 1000: must be 1 to 100", ".clusterStrategy.beClass.blkioQOS.blocks[0].ioCfg.modelReadBPS: Invalid value: 0: must be at least 1",
-			".clusterStrategy.beClass.blkioQOS.blocks[0].ioCfg.readIOPS: Invalid value: -1: must be at least 0", ".clusterStrategy.beClass.blkioQOS.blocks[0].type: Invalid value: \"disk\": must be one of device",
+			".clusterStrategy.beClass.blkioQOS.blocks[0].ioCfg.readIOPS: Invalid value: -1: must be at least 0", ".clusterStrategy.beClass.blkioQOS.blocks[0].ioCfg.readLatency: Invalid value: -1: must be at least 0 (microseconds)", ".clusterStrategy.beClass.blkioQOS.blocks[0].type: Invalid value: \"disk\": must be one of device",
 			".clusterStrategy.policies.cpuPolicy: Invalid value: \"coresched\": must be one of groupIdentity, coreSched"}},
 		{HostAppKey, `{applications: [{name: nginx, priority: koord-prod, qos: LS, cgroupPath: {base: CgroupRoot, parentDir: d/, relativePath: n/}, strategy: {}}], nodeConfigs: [{` + nodes + `, applications: []}]}`, nil},
 		{HostAppKey, `{applications: [{name: nginx, priority: prod, qos: ls, cgroupPath: {base: Root}}], nodeConfigs: [{` + nodes + `, applications: {}}, {name: m}]}`, []string{

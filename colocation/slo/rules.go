@@ -25,7 +25,7 @@ type (
 	boolean   struct{}
 	text      struct{}        // any string
 	choice    []string        // one of these; empty is also accepted
-	duration  struct{}        // such as 5m
+	duration  struct{}        // such as 5m, above 0
 	bandwidth struct{}        // a quantity of bytes per second
 	share     struct{}        // of the network: a percentage as a number, or a bandwidth as a string
 	ratios    struct{}        // the ratios of a node, as in api.AnnotationAmplificationRatio
@@ -60,8 +60,8 @@ func (c choice) check(f *finding, at *field.Path, value any) {
 
 func (duration) check(f *finding, at *field.Path, value any) {
 	if t, ok := f.text(at, value); ok {
-		if _, err := time.ParseDuration(t); err != nil {
-			f.invalid(at, t, "must be a duration such as 5m or 90s")
+		if d, err := time.ParseDuration(t); err != nil || d <= 0 {
+			f.invalid(at, t, "must be a duration above 0, such as 5m or 90s")
 		}
 	}
 }

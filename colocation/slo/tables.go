@@ -19,7 +19,6 @@ var (
 	percent  = whole{0, 100, "percent"}
 	factor   = atLeast(0, "percent")
 	flag     = whole{0, 1, "0 is off, 1 is on"}
-	integer  = whole{math.MinInt64, noLimit, ""}
 	integer4 = whole{math.MinInt32, math.MaxInt32, "32 bits"}
 	amount   = atLeast(0, "0 is no limit")
 	model    = atLeast(1, "")
@@ -94,8 +93,8 @@ var systemStrategy = fields{
 	"minFreeKbytesFactor":       atLeast(1, "ten-thousandths of the memory"),
 	"watermarkScaleFactor":      whole{1, 400, "ten-thousandths of the memory"},
 	"memcgReapBackGround":       flag,
-	"schedGroupIdentityEnabled": integer,
-	"schedIdleSaverWmark":       integer,
+	"schedGroupIdentityEnabled": atLeast(0, "0 is off"),
+	"schedIdleSaverWmark":       atLeast(0, "nanoseconds"),
 	"schedFeatures":             dict{boolean{}},
 	"pageCacheLimitEnabled":     flag,
 	"totalNetworkBandwidth":     bandwidth{},
@@ -119,7 +118,7 @@ var memoryQOS = fields{
 	"pageCacheEnable":       boolean{},
 	"pageCacheReclaimSync":  boolean{},
 	"pageCacheLimitPercent": percent,
-	"pageCacheLimitSize":    integer, // bytes
+	"pageCacheLimitSize":    atLeast(0, "bytes"),
 	"priorityEnable":        flag,
 	"priority":              whole{0, 12, ""},
 	"oomKillGroup":          flag,
@@ -143,8 +142,8 @@ var networkQOS = fields{
 var ioConfig = fields{
 	"readIOPS": amount, "writeIOPS": amount, "readBPS": amount, "writeBPS": amount,
 	"ioWeightPercent":    whole{1, 100, "percent"},
-	"readLatency":        integer,
-	"writeLatency":       integer,
+	"readLatency":        atLeast(0, "microseconds"),
+	"writeLatency":       atLeast(0, "microseconds"),
 	"readLatencyPercent": percent, "writeLatencyPercent": percent,
 	"enableUserModel": boolean{},
 	"modelReadBPS":    model, "modelWriteBPS": model,

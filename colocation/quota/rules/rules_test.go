@@ -80,6 +80,8 @@ func TestSelf(t *testing.T) {
 		{"S2 and S6", "", "", "q max=cpu:1 min=cpu:-1", []string{`spec.min[cpu]: Invalid value: "-1": must not be negative`}},
 		{"S4", "", "", "q max=cpu:1 shared-weight=cpu:-1", []string{annotationAt + `shared-weight][cpu]: Invalid value: "-1"`}},
 		{"negative admission", "", "", "q max=cpu:1 admission=cpu:-1", []string{annotationAt + `admission][cpu]: Invalid value: "-1"`}},
+		{"names", "", "", "q max=c?u:1,requests.cpu:1,a.b/c:1 min=c?u:1 shared-weight=c?u:1 admission=a/b/c:1", []string{annotationAt + `admission]: Invalid value: "a/b/c": is not the name of a resource`,
+			annotationAt + `shared-weight]: Invalid value: "c?u"`, `spec.max: Invalid value: "c?u": is not the name of a resource`, `spec.min: Invalid value: "c?u"`}},
 		{"zero", "", "", "q max=cpu:0 min=cpu:0 shared-weight=cpu:0 admission=cpu:0", nil},
 		{"S5", "", "", "q max=cpu:1 min=cpu:1,memory:1", []string{`spec.min[memory]: Invalid value: "1": spec.max does not name memory`}},
 		{"S6", "", "", "q max=cpu:10 min=cpu:12", []string{`spec.min[cpu]: Invalid value: "12": is more than spec.max, which is 10`}},
@@ -356,6 +358,9 @@ func TestNames(t *testing.T) {
 		{"the same once more", temp, "", temp, nil}, // the API server's to refuse
 		{"a double changes", temp, "temp@two max=cpu:1", "temp@two max=cpu:2", nil},
 		{"a namespace that is taken", temp, "", "other namespaces=test1,test3", []string{annotationAt + `namespaces]: Invalid value: "test1": pods of this namespace count against quota temp already`}},
+		{"no namespaces", temp, "", "other namespaces=*,Team_X!", []string{`Invalid value: "*": is not the name of a namespace`, `Invalid value: "Team_X!": is not`}},
+		{"an empty one", temp, "", `other namespaces=![""]`, []string{`Invalid value: "": is not the name of a namespace`}},
+		{"no namespace stays", temp, "other namespaces=*", "other namespaces=*,x", nil},
 		{"two that are taken", temp, "", "other namespaces=test2,test1,test2", []string{`Invalid value: "test1"`, `Invalid value: "test2"`}},
 		{"a taken one comes", temp, "other namespaces=x", "other namespaces=x,test2", []string{`Invalid value: "test2"`}},
 		{"a taken one stays", temp, "other namespaces=test1", "other namespaces=test1,x", nil},

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit/quantity"
@@ -12,17 +13,22 @@ import (
 
 // checkSelf checks a quota on its own.
 func (j *judge) checkSelf() {
-	j.checkSign(maxPath, j.old.Max, j.new.Max)
-	j.checkSign(minPath, j.old.Min, j.new.Min)
-	j.checkSign(weightPath, j.old.SharedWeight, j.new.SharedWeight)
-	j.checkSign(admissionPath, j.old.Admission, j.new.Admission)
+	j.checkAmounts(maxPath, j.old.Max, j.new.Max)
+	j.checkAmounts(minPath, j.old.Min, j.new.Min)
+	j.checkAmounts(weightPath, j.old.SharedWeight, j.new.SharedWeight)
+	j.checkAmounts(admissionPath, j.old.Admission, j.new.Admission)
 	j.checkRange()
 	j.checkUsed()
 }
 
-// checkSign refuses negative amounts.
-func (j *judge) checkSign(at *field.Path, old, new corev1.ResourceList) {
+// checkAmounts refuses negative amounts, and names that no resource can have.
+func (j *judge) checkAmounts(at *field.Path, old, new corev1.ResourceList) {
 	for _, name := range quantity.Names(new) {
+		if _, before := old[name]; !before {
+			for _, rule := range validation.IsQualifiedName(string(name)) {
+				j.refuse(at, name, "is not the name of a resource: %s", rule)
+			}
+		}
 		if amount := new[name]; amount.Sign() < 0 && !quantity.SameAmount(old, new, name) {
 			j.refuse(at.Key(string(name)), amount.String(), "must not be negative")
 		}
