@@ -103,15 +103,6 @@ func (c *Container) Sidecar() bool {
 // not considered.
 func (c *Container) HasEnv(name string) bool { return c.root.Get("env").HasElement("name", name) }
 
-// AppendEnv adds a variable at the end.
-func (c *Container) AppendEnv(v corev1.EnvVar) {
-	if env := c.root.Get("env"); v.Name != "" && v.ValueFrom == nil {
-		env.AppendTexts(document.TextMember{Key: "name", Text: v.Name}, document.TextMember{Key: "value", Text: v.Value})
-	} else {
-		env.Append(v)
-	}
-}
-
 // ImagePath returns the field path of the container's image.
 func (c *Container) ImagePath() *field.Path { return c.root.Get("image").Path() }
 

@@ -16,11 +16,6 @@ import (
 // compared, because other steps and webhooks adjust them.
 func (c *Container) Differs(want corev1.Container) []string { return differs(c.root, want) }
 
-// EnvDiffers is like Differs for a variable of the container's env. A variable that is missing does not differ.
-func (c *Container) EnvDiffers(want corev1.EnvVar) bool {
-	return elementDiffers(c.root.Get("env"), "name", want.Name, want)
-}
-
 // VolumeMountDiffers is like Differs for the volume mount at the same path, in whatever way the two write it.
 func (c *Container) VolumeMountDiffers(want corev1.VolumeMount) bool {
 	own := c.volumeMount(want.MountPath)
@@ -32,14 +27,9 @@ func (c *Container) VolumeMountDiffers(want corev1.VolumeMount) bool {
 
 // VolumeDiffers is like Differs for the volume of the same name.
 func (p *Pod) VolumeDiffers(want corev1.Volume) bool {
-	return elementDiffers(p.root.At("spec", "volumes"), "name", want.Name, want)
-}
-
-// elementDiffers reports whether a list has an object whose member key is text, and it differs from want.
-func elementDiffers(list *document.Value, key, text string, want any) bool {
-	for e := range list.Elements() {
-		if e.CanBe(document.Object) && e.Get(key).Text() == text {
-			return len(differs(e, want)) > 0
+	for v := range p.root.At("spec", "volumes").Elements() {
+		if v.CanBe(document.Object) && v.Get("name").Text() == want.Name {
+			return len(differs(v, want)) > 0
 		}
 	}
 	return false

@@ -35,12 +35,12 @@ var podVerbs = map[string]struct {
 	view  func(*Pod)
 	typed func(*corev1.Pod)
 }{
-	"SetLabel":            {func(p *Pod) { p.SetLabel("a/b", "ü") }, func(p *corev1.Pod) { set(&p.Labels, "a/b", "ü") }},
-	"SetAnnotation":       {func(p *Pod) { p.SetAnnotation("c~d", `{"x":1}`) }, func(p *corev1.Pod) { set(&p.Annotations, "c~d", `{"x":1}`) }},
-	"RemoveAnnotation":    {func(p *Pod) { p.RemoveAnnotation("a/b") }, func(p *corev1.Pod) { delete(p.Annotations, "a/b") }},
-	"AppendToleration":    {func(p *Pod) { p.AppendToleration(toleration) }, func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, toleration) }},
-	"Container.AppendEnv": {appendEnv, appendEnvTyped},
-	"SetSchedulerName":    {func(p *Pod) { p.SetSchedulerName("s") }, func(p *corev1.Pod) { p.Spec.SchedulerName = "s" }},
+	"SetLabel":         {func(p *Pod) { p.SetLabel("a/b", "ü") }, func(p *corev1.Pod) { set(&p.Labels, "a/b", "ü") }},
+	"SetAnnotation":    {func(p *Pod) { p.SetAnnotation("c~d", `{"x":1}`) }, func(p *corev1.Pod) { set(&p.Annotations, "c~d", `{"x":1}`) }},
+	"RemoveAnnotation": {func(p *Pod) { p.RemoveAnnotation("a/b") }, func(p *corev1.Pod) { delete(p.Annotations, "a/b") }},
+	"AppendToleration": {func(p *Pod) { p.AppendToleration(toleration) }, func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, toleration) }},
+	"Container.AddEnv": {addEnv, addEnvTyped},
+	"SetSchedulerName": {func(p *Pod) { p.SetSchedulerName("s") }, func(p *corev1.Pod) { p.Spec.SchedulerName = "s" }},
 	"SetPriority": {func(p *Pod) { p.SetPriority("koord-batch", 5000, new(corev1.PreemptNever)) }, func(p *corev1.Pod) {
 		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = "koord-batch", new(int32(5000)), new(corev1.PreemptNever)
 	}},
@@ -86,16 +86,16 @@ func appendExpressionTyped(p *corev1.Pod) {
 	}
 }
 
-func appendEnv(p *Pod) {
+func addEnv(p *Pod) {
 	for c := range p.Containers() {
-		c.AppendEnv(corev1.EnvVar{Name: "KUBE", Value: "<true>"})
+		c.AddEnv([]corev1.EnvVar{{Name: "KUBE", Value: "<true>"}})
 	}
 }
 
-func appendEnvTyped(p *corev1.Pod) {
+func addEnvTyped(p *corev1.Pod) {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			list[i].Env = append(list[i].Env, corev1.EnvVar{Name: "KUBE", Value: "<true>"})
+			list[i].Env = slices.Insert(list[i].Env, 0, corev1.EnvVar{Name: "KUBE", Value: "<true>"})
 		}
 	}
 }

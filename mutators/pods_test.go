@@ -1,6 +1,8 @@
 package mutators
 
 import (
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ func TestEnvironment(t *testing.T) {
 	step := environment([]Variable{{Name: "A", Value: "1"}, {Name: "B", Value: ""}})
 	for raw, want := range map[string]string{
 		`{"spec":{"containers":[{"name":"c"}]}}`:                                        `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"A","value":"1"},{"name":"B"}]}]`,
-		`{"spec":{"containers":[{"env":[{"name":"B","value":"mine"}]}]}}`:               `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"A","value":"1"}}]`,
+		`{"spec":{"containers":[{"env":[{"name":"B","value":"mine"}]}]}}`:               `[{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"A","value":"1"}}]`,
 		`{"spec":{"containers":[{"env":[{"name":"A"},{"name":"B","valueFrom":{}}]}]}}`:  ``,
 		`{"spec":{"initContainers":[{}],"containers":null,"ephemeralContainers":[{}]}}`: `[{"op":"add","path":"/spec/initContainers/0/env","value":[{"name":"A","value":"1"},{"name":"B"}]}]`,
 		`{"spec":{"containers":[]}}`:                                                    ``,
@@ -40,6 +42,12 @@ func TestEnvironment(t *testing.T) {
 		if got := runPod(t, step, raw); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	d, _ := document.Parse([]byte(`{"spec":{"containers":[{}]}}`))
+	if err := step.Run(ended, &admit.Request{Object: d}, admit.AsPod(d)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that has ended: %v", err)
 	}
 	if got := runPod(t, environment(nil), `{"spec":{"containers":[{}]}}`); got != "" {
 		t.Errorf("no variables: %s", got)

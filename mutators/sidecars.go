@@ -28,7 +28,7 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: injection.Section,
 		Idle:    len(all) == 0,
-		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("only new pods get sidecars: the containers of a stored pod cannot change")
 				return nil
@@ -38,6 +38,9 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 				return err
 			}
 			for _, in := range applying {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				if err := inject(req, pod, in, applying); err != nil {
 					return err
 				}
@@ -224,13 +227,13 @@ func injectIntoContainers(req *admit.Request, pod *admit.Pod, in *injection.Inje
 		if slices.ContainsFunc(applying, func(other *injection.Injection) bool { return other.Names(name) }) {
 			continue
 		}
+		own := c.Env()
 		for _, v := range filled.Env {
-			if !c.HasEnv(v.Name) {
-				c.AppendEnv(v)
-			} else if c.EnvDiffers(v) {
+			if own.Differs(v) {
 				warnOwn(req, in, "variable", v.Name+" in container "+name, "its value")
 			}
 		}
+		c.AddEnv(filled.Env)
 		for _, m := range in.VolumeMounts {
 			if !c.HasVolumeMount(m.MountPath) {
 				c.AppendVolumeMount(m)

@@ -143,6 +143,20 @@ func TestPatch(t *testing.T) {
 				v.Get("c").Append(5)
 			},
 			"remove /c/0\nremove /c/1\nreplace /c/1 4\nadd /c/- 5", `{"c":[1,4,5]}`},
+		{"at the beginning", `{"l":[1,2],"m":[],"n":[0]}`,
+			func(v *Value) {
+				v.Get("l").AppendTexts(TextMember{"n", "last"})
+				for _, list := range []string{"l", "m", "none"} {
+					v.Get(list).PrependTexts(TextMember{"n", "a"})
+					v.Get(list).Prepend("b")
+				}
+				collect(v.Get("n"))[0].Set(1)
+				v.Get("n").Prepend(2)
+				v.Get("n").Prepend(3)
+			},
+			`add /l/0 {"n":"a"}` + "\n" + `add /l/1 "b"` + "\n" + `add /l/- {"n":"last"}` + "\n" + `add /m/0 {"n":"a"}` + "\n" + `add /m/1 "b"` + "\n" +
+				`add /none [{"n":"a"},"b"]` + "\nadd /n/0 2\nadd /n/1 3\nreplace /n/2 1",
+			`{"l":[{"n":"a"},"b",1,2,{"n":"last"}],"m":[{"n":"a"},"b"],"n":[2,3,1],"none":[{"n":"a"},"b"]}`},
 		{"a new list", `{"spec":{"tolerations":null}}`,
 			func(v *Value) {
 				v.At("spec", "tolerations").Append(1)
@@ -501,6 +515,11 @@ func randomListEdit(r *rand.Rand, v *Value, m []any) any {
 	if r.IntN(4) == 0 {
 		v.AppendTexts(TextMember{"key", "text"})
 		return append(m, map[string]any{"key": "text"})
+	}
+	if r.IntN(4) == 0 {
+		at := len(slices.Collect(existing(v.children[:v.front])))
+		v.PrependTexts(TextMember{"key", "front"})
+		return slices.Insert(slices.Clone(m), at, any(map[string]any{"key": "front"}))
 	}
 	i := r.IntN(len(m))
 	element := collect(v)[i]

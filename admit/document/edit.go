@@ -21,7 +21,7 @@ func (v *Value) setJSON(raw []byte) {
 		return
 	}
 	v.saveUndo()
-	v.base, v.tape, v.set, v.made, v.open, v.children = raw, nil, true, 0, false, nil
+	v.base, v.tape, v.set, v.made, v.open, v.children, v.front = raw, nil, true, 0, false, nil, 0
 	v.markDirty()
 }
 
@@ -31,12 +31,16 @@ func (v *Value) Remove() {
 		return
 	}
 	v.saveUndo()
-	v.base, v.tape, v.set, v.made, v.open, v.children = nil, nil, false, 0, false, nil
+	v.base, v.tape, v.set, v.made, v.open, v.children, v.front = nil, nil, false, 0, false, nil, 0
 	v.markDirty()
 }
 
 // Append appends a Go value to the array here, which is created if it is absent or null.
-func (v *Value) Append(value any) *Value { return v.insert(nil, encode(value), true) }
+func (v *Value) Append(value any) *Value { return v.insert(atEnd, nil, encode(value), true) }
+
+// Prepend inserts a Go value at the beginning of the array here, which is created if it is absent or null, after what was
+// prepended before. As AppendTexts, it makes no handles of the other elements.
+func (v *Value) Prepend(value any) *Value { return v.insert(atFront, nil, encode(value), false) }
 
 // TextMember is a member of an object whose value is a string.
 type TextMember struct{ Key, Text string }
@@ -44,21 +48,39 @@ type TextMember struct{ Key, Text string }
 // AppendTexts appends an object to the array here, as Append does. Members whose text is empty are left out. It makes no
 // handles of the other elements, which would take five times as much memory as they do.
 func (v *Value) AppendTexts(members ...TextMember) *Value {
+	return v.insert(atEnd, nil, v.texts(members), false)
+}
+
+// PrependTexts inserts such an object as Prepend does.
+func (v *Value) PrependTexts(members ...TextMember) *Value {
+	return v.insert(atFront, nil, v.texts(members), false)
+}
+
+func (v *Value) texts(members []TextMember) []byte {
 	size := len(`{}`)
 	for _, m := range members {
 		size += len(m.Key) + len(m.Text) + len(`"":"",`)
 	}
-	return v.insert(nil, appendTexts(v.doc.memory.texts.empty(size), members), false)
+	return appendTexts(v.doc.memory.texts.empty(size), members)
 }
 
 // InsertBefore inserts a Go value into the array here before one of its elements.
 func (v *Value) InsertBefore(element *Value, value any) *Value {
-	return v.insert(element, encode(value), true)
+	return v.insert(atElement, element, encode(value), true)
 }
 
-// insert inserts JSON before an element, or at the end. If it need not open a list that was sent, the children of the list
-// are what was appended, until it is opened.
-func (v *Value) insert(before *Value, raw []byte, open bool) *Value {
+// spot says where insert inserts.
+type spot int
+
+const (
+	atElement spot = iota // before an element
+	atFront               // after what was prepended before
+	atEnd
+)
+
+// insert inserts JSON. If it need not open a list that was sent, the children of the list are what was prepended and
+// appended, until it is opened.
+func (v *Value) insert(where spot, before *Value, raw []byte, open bool) *Value {
 	child := v.newChild("")
 	if v.doc.err != nil || !v.makeContainer('[') {
 		return child
@@ -73,10 +95,17 @@ func (v *Value) insert(before *Value, raw []byte, open bool) *Value {
 		return child
 	}
 	v.saveUndo()
-	if before == nil {
+	at := len(v.children)
+	switch where {
+	case atElement:
+		at = max(0, slices.Index(v.children, before))
+	case atFront:
+		at = min(int(v.front), at)
+		v.front++
+	}
+	if at == len(v.children) {
 		v.children = append(v.children, child) // undo restores the old length
 	} else { // a new list, because undo restores the old one
-		at := max(0, slices.Index(v.children, before))
 		list := append(v.doc.memory.lists.empty(len(v.children)+1), v.children[:at]...)
 		v.children = append(append(list, child), v.children[at:]...)
 	}

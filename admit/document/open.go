@@ -36,12 +36,12 @@ func (v *Value) openAll() {
 	if !v.scanned() || v.tooMany() {
 		return
 	}
-	early := v.children // allocated by Get, or by AppendTexts
-	v.children = v.doc.memory.lists.empty(v.tape.size(v.at) + len(early) + spare)
+	early := v.children // allocated by Get, or by insert
+	v.children = append(v.doc.memory.lists.empty(v.tape.size(v.at)+len(early)+spare), early[:v.front]...)
 	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
 		v.children = append(v.children, v.childAt(i, early))
 	}
-	for _, child := range early {
+	for _, child := range early[v.front:] {
 		if v.base[0] == '[' || !slices.Contains(v.children, child) {
 			v.children = append(v.children, child)
 		}
@@ -53,7 +53,7 @@ func (v *Value) childAt(at uint32, early []*Value) *Value {
 	name := ""
 	if v.base[0] == '{' {
 		name = v.tape.keyOf(&v.tape.entries[at])
-		for _, child := range early {
+		for _, child := range early[v.front:] {
 			if child.name == name {
 				return child
 			}

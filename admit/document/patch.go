@@ -90,7 +90,7 @@ func (v *Value) appendElementPatches(b, path []byte) []byte {
 	for n, child := range v.children {
 		switch {
 		case !child.dirty:
-		case n > lastSent:
+		case n > lastSent && (v.open || n >= int(v.front)):
 			b = child.appendPatch(b, append(path, '-'))
 		default:
 			b = child.appendPatch(b, strconv.AppendInt(path, int64(i), 10))

@@ -22,9 +22,10 @@ type Value struct {
 	set  bool   // base was set by a step
 	made Kind   // Object or Array if it was absent or null, and became a container for a descendant
 
-	children []*Value // the children with a handle; if not open, of an object in no particular order, of an array only those appended
+	children []*Value // the children with a handle; if not open, of an object in no particular order, of an array only those prepended and appended
 	open     bool     // children is complete and in order
 	dirty    bool     // v or a descendant was edited, perhaps undone since
+	front    uint32   // how many of children were prepended
 }
 
 // sentAt makes v the handle of a value of the document that was sent.

@@ -21,9 +21,7 @@ func TestForeignSidecar(t *testing.T) {
 	}{
 		{"changes every container", func(pod *admit.Pod) {
 			for c := range pod.Containers() {
-				if !c.HasEnv("A") {
-					c.AppendEnv(corev1.EnvVar{Name: "A", Value: "b"})
-				}
+				c.AddEnv([]corev1.EnvVar{{Name: "A", Value: "b"}})
 			}
 		}, ""},
 		{"describes all containers", func(pod *admit.Pod) { pod.Root().At("metadata", "annotations", "containers").Set(names(pod)) }, ""},

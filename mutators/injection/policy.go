@@ -31,9 +31,12 @@ type Spec struct {
 	Position         Position                      `json:"position" doc:"where containers are inserted; kubectl logs and exec take the first container by default" default:"last"`
 	Volumes          []corev1.Volume               `json:"volumes,omitempty" doc:"volumes that are added"`
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty" doc:"pull secrets that are added; they must be in the namespace of the pod"`
-	Env              []corev1.EnvVar               `json:"env,omitempty" doc:"variables that are set in every container that is not injected"`
+	Env              []corev1.EnvVar               `json:"env,omitempty" doc:"variables that are set in every container that is not injected, before its own" schema:"most=500"`
 	VolumeMounts     []corev1.VolumeMount          `json:"volumeMounts,omitempty" doc:"mounts that are added to the same containers"`
 }
+
+// MaxEnv bounds the variables of the policy for one container.
+const MaxEnv = 500
 
 // Section is the section sidecars.
 var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check,
@@ -115,6 +118,9 @@ func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
 		func(s *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
 			return check.ObjectName(s.Name, at.Child("name"))
 		})...)
+	if len(in.Env) > MaxEnv {
+		problems = append(problems, field.TooMany(at.Child("env"), len(in.Env), MaxEnv))
+	}
 	problems = append(problems, storable.Env(in.Env, in.Volumes, at.Child("env"))...)
 	problems = append(problems, check.Named(in.Env, at.Child("env"), func(v *corev1.EnvVar) string { return v.Name },
 		func(*corev1.EnvVar, *field.Path) field.ErrorList { return nil })...)
