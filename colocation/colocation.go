@@ -56,7 +56,7 @@ func New() suite.Suite { return (&Suite{}).Value() }
 func (s *Suite) Value() suite.Suite {
 	return suite.Suite{
 		Name: Name, Doc: "all namespaces except kube-system and usher's own",
-		Gates: api.Gates(), Kinds: s.Kinds(),
+		Gates: api.Gates(), ForeignGates: api.ForeignGates(), Kinds: s.Kinds(),
 		Flags: s.Flags, ServeFlags: s.ServeFlags, Check: s.Check,
 		Catalogue: s.Catalogue, Rights: s.Rights, Routes: s.Routes, Open: s.Open, Use: s.Use, Start: s.Start, End: s.End,
 		Metrics: s.Metrics, Debug: s.Debug, Explain: s.Explain, Usage: usage,

@@ -86,7 +86,7 @@ func answerTo(t *testing.T, source reader.Source, namespace string, planned ...s
 
 func answerWith(t *testing.T, set string, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
 	t.Helper()
-	gates, err := gate.Parse(set, api.Gates())
+	gates, err := gate.Parse(set, api.Gates(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestUsageOfReserved(t *testing.T) {
 
 // TestUsageByLabelOnly: if only a label chooses the quota, nothing limits pods without one, whatever may be elsewhere.
 func TestUsageByLabelOnly(t *testing.T) {
-	gates, err := gate.Parse(string(api.GateDisableDefaultQuota)+"=true", api.Gates())
+	gates, err := gate.Parse(string(api.GateDisableDefaultQuota)+"=true", api.Gates(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

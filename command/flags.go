@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 type suiteFlags struct {
 	suites suite.List
 	gates  string
+	err    io.Writer // for warnings
 }
 
 // ofSuite is the annotation of a flag that a suite has added.
@@ -28,7 +30,10 @@ func suiteOf(f *pflag.Flag) string { return strings.Join(f.Annotations[ofSuite],
 
 // addSuiteFlags adds the flags of all suites to a command, and --feature-gates, which is of the first suite that has gates.
 func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
-	f := &suiteFlags{suites: p.Suites}
+	f := &suiteFlags{suites: p.Suites, err: p.Err}
+	if serving {
+		f.err = io.Discard // the server logs them
+	}
 	c.Flags().StringVar(&f.gates, "feature-gates", "",
 		"switch feature gates, such as BindingAdmissionWebhook=true,TopologyValidation=false; usher steps --gates lists them")
 	for _, suite := range p.Suites {
@@ -78,5 +83,9 @@ func (f *suiteFlags) parsed(source string) (gate.Set, error) {
 			}
 		}
 	}
-	return f.suites.ParseGates(f.gates)
+	gates, err := f.suites.ParseGates(f.gates)
+	for _, text := range gates.Warnings() {
+		_, _ = fmt.Fprintln(f.err, "warning: "+text)
+	}
+	return gates, err
 }

@@ -12,7 +12,7 @@ import (
 
 func TestGateMetrics(t *testing.T) {
 	known := []gate.Gate{{Name: "A", Default: true}, {Name: "B"}, {Name: "C"}}
-	gates, err := gate.Parse("A=false,C=true", known)
+	gates, err := gate.Parse("A=false,C=true", known, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

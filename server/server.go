@@ -61,6 +61,9 @@ func Run(ctx context.Context, o Options) error {
 		o.Schema = o.Suites.Schema()
 	}
 	limitMemory(o.Log, memlimit.FromCgroup)
+	for _, text := range o.Gates.Warnings() {
+		o.Log.Warn(text)
+	}
 	s := newService(o)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

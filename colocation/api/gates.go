@@ -76,3 +76,11 @@ func Gates() []gate.Gate {
 		{Name: GateReplaceResourcesTransformer, Doc: "count pods as annotation pod.koordinator.sh/replace-resources says, together with the one before"},
 	}
 }
+
+// ForeignGates returns the other gates of koord-manager, so that its --feature-gates can be used as it is.
+func ForeignGates() []gate.Name {
+	return []gate.Name{
+		"WebhookFramework", "ColocationProfileController", "EnableSyncGPUSharedResource", "DisablePVCReservation",
+		"PriorityTransformer", "PreemptionPolicyTransformer", "AllAlpha", "AllBeta",
+	}
+}

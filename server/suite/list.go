@@ -44,7 +44,11 @@ func (s List) Gates() (all []gate.Gate) {
 
 // ParseGates reads --feature-gates, such as A=true,B=false.
 func (s List) ParseGates(text string) (gate.Set, error) {
-	set, err := gate.Parse(text, s.Gates())
+	var foreign []gate.Name
+	for _, suite := range s {
+		foreign = append(foreign, suite.ForeignGates...)
+	}
+	set, err := gate.Parse(text, s.Gates(), foreign)
 	if err != nil {
 		return gate.Set{}, fmt.Errorf("--feature-gates: %w", err)
 	}

@@ -29,6 +29,8 @@ type Suite struct {
 
 	// Gates are the feature gates of its routes and steps.
 	Gates []gate.Gate
+	// ForeignGates are those of the program that the suite replaces which mean nothing here. They may be listed.
+	ForeignGates []gate.Name
 	// Default names the sections with which the policy begins that is used without a file, in the order to read them. Its
 	// other sections follow. DefaultModes is the section modes of that policy, in YAML.
 	Default      []string

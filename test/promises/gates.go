@@ -22,6 +22,11 @@ func (h House) TestGates(t *testing.T) {
 			t.Errorf("gate %q: %v", name, !want)
 		}
 	}
+	for _, name := range api.ForeignGates() {
+		if set, err := h.Suites().ParseGates(string(name) + "=true"); err != nil || len(set.Warnings()) != 1 {
+			t.Errorf("%s: %v, %q", name, err, set.Warnings())
+		}
+	}
 	for _, bad := range []string{"NoSuchGate=true", "BindingAdmissionWebhook", "BindingAdmissionWebhook=maybe"} {
 		if _, err := h.Suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 			t.Errorf("--feature-gates=%s: %v", bad, err)
