@@ -57,7 +57,7 @@ func Gates() []gate.Gate {
 		{Name: GateNodeMutatingWebhook, Doc: "serve /mutate-node-status, and register it in place of /mutate-nodes"},
 		{Name: GateNodeValidatingWebhook, Doc: "serve /validate-node"},
 		{Name: GateConfigMapValidatingWebhook, Doc: "serve /validate-configmap"},
-		{Name: GateTopologyValidation, Default: true, Doc: "check the annotations that ask for CPU and NUMA placement"},
+		{Name: GateTopologyValidation, Default: true, Doc: "check the annotations on CPU and NUMA placement and on eviction"},
 		{Name: GateReservationFit, Doc: "refuse pods that no reservation they ask for can ever hold"},
 		{Name: GateElasticMutatingWebhook, Default: true, Doc: "serve /mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},
 		{Name: GateElasticValidatingWebhook, Default: true, Doc: "serve /validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"},

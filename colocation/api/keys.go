@@ -39,6 +39,16 @@ const (
 	AnnotationNUMATopologySpec = "scheduling.koordinator.sh/numa-topology-spec"
 	// AnnotationReservationAffinity selects reservations, see ReservationAffinity.
 	AnnotationReservationAffinity = "scheduling.koordinator.sh/reservation-affinity"
+	// AnnotationOOMScoreAdj is the oom_score_adj of the pod's processes, AnnotationOOMScoreAdjSpec that of single
+	// containers: {"app":-500}.
+	AnnotationOOMScoreAdj     = "koordinator.sh/oom-score-adj"
+	AnnotationOOMScoreAdjSpec = "koordinator.sh/oom-score-adj-spec"
+	// AnnotationEvictionPriority is an int32: the node agent evicts pods with lower ones first.
+	AnnotationEvictionPriority = "koordinator.sh/eviction-priority"
+	// AnnotationEvictionPolicy is a JSON array of the policies that may evict the pod.
+	AnnotationEvictionPolicy = "koordinator.sh/eviction-policy"
+	// AnnotationPreAllocatablePriority is an int64: reservations take over pods with higher ones first.
+	AnnotationPreAllocatablePriority = "pod.koordinator.sh/pre-allocatable-priority"
 )
 
 // Keys of ClusterColocationProfiles.

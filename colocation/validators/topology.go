@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,12 +16,13 @@ import (
 	"usher.dev/usher/colocation/api"
 )
 
-// topology refuses annotations on CPU binding and NUMA placement that the scheduler could not read: it would not place
-// the pod, long after its author could react. It warns of values without effect. On update only changes are checked.
+// topology refuses annotations on placement and eviction that the scheduler or the node agent could not read: the pod would not
+// be placed, or the annotation be ignored, long after its author could react. It warns of values without effect. On update only
+// changes are checked.
 func topology() admit.Validator[admit.Pod] {
 	return admit.Validator[admit.Pod]{
 		Name: "topology",
-		Doc:  "refuses annotations on CPU binding and NUMA placement that the scheduler cannot read; warns of those without effect",
+		Doc:  "refuses annotations on CPU and NUMA placement and on eviction that Koordinator cannot read; warns of those without effect",
 		Gate: api.GateTopologyValidation,
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			if pod.Deleting() {
@@ -34,12 +37,12 @@ func topology() admit.Validator[admit.Pod] {
 				found = true
 				wrong := annotation.check(req, pod, text)
 				if len(wrong) == 0 {
-					req.Explain("the scheduler can read the annotation %s", annotation.key)
+					req.Explain("Koordinator can read the annotation %s", annotation.key)
 				}
 				problems = append(problems, wrong...)
 			}
 			if !found {
-				req.Explain("the request sets neither annotation %s nor %s", api.AnnotationResourceSpec, api.AnnotationNUMATopologySpec)
+				req.Explain("the request sets no annotation on placement or eviction, such as %s", api.AnnotationResourceSpec)
 			}
 			return problems, nil
 		},
@@ -53,6 +56,49 @@ var placements = [...]struct {
 }{
 	{api.AnnotationResourceSpec, checkResourceSpec},
 	{api.AnnotationNUMATopologySpec, checkNUMATopologySpec},
+	{api.AnnotationOOMScoreAdj, oneNumber(api.AnnotationOOMScoreAdj, lowestOOMScore, highestOOMScore)},
+	{api.AnnotationOOMScoreAdjSpec, checkOOMScores},
+	{api.AnnotationEvictionPriority, oneNumber(api.AnnotationEvictionPriority, math.MinInt32, math.MaxInt32)},
+	{api.AnnotationEvictionPolicy, checkEvictionPolicy},
+	{api.AnnotationPreAllocatablePriority, oneNumber(api.AnnotationPreAllocatablePriority, math.MinInt64, math.MaxInt64)},
+}
+
+// The range of oom_score_adj in Linux.
+const lowestOOMScore, highestOOMScore = -1000, 1000
+
+// oneNumber returns the check of an annotation that is a whole number.
+func oneNumber(key string, least, most int64) func(*admit.Request, *admit.Pod, string) field.ErrorList {
+	return func(_ *admit.Request, _ *admit.Pod, text string) field.ErrorList {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
+			return field.ErrorList{field.Invalid(admit.AnnotationPath(key), admit.Shorten(text, 60),
+				fmt.Sprintf("must be a whole number from %d to %d; or remove it", least, most))}
+		}
+		return nil
+	}
+}
+
+func checkOOMScores(req *admit.Request, pod *admit.Pod, text string) (problems field.ErrorList) {
+	const key = api.AnnotationOOMScoreAdjSpec
+	scores, problems := readSpec[map[string]int64](key, text, `{"app":-500}`)
+	containers := containersOf(pod)
+	for _, name := range slices.Sorted(maps.Keys(scores)) {
+		if n := scores[name]; n < lowestOOMScore || n > highestOOMScore {
+			problems = append(problems, field.Invalid(admit.AnnotationPath(key), n,
+				fmt.Sprintf("%.63s must be from %d to %d; or remove it", name, lowestOOMScore, highestOOMScore)))
+		}
+		if containers[name] == nil {
+			req.Warnf("annotation %s: the pod has no container %.63q", key, name)
+		}
+	}
+	return problems
+}
+
+func checkEvictionPolicy(_ *admit.Request, _ *admit.Pod, text string) field.ErrorList {
+	if _, err := api.ParseJSONText[[]string](text); err != nil {
+		return field.ErrorList{field.Invalid(admit.AnnotationPath(api.AnnotationEvictionPolicy), admit.Shorten(text, 200),
+			fmt.Sprintf(`%v; write it like ["evictByMemoryUsage"], or remove it: no policy may evict the pod`, err))}
+	}
+	return nil
 }
 
 func checkResourceSpec(req *admit.Request, pod *admit.Pod, text string) field.ErrorList {
