@@ -3,7 +3,10 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
+
+	"k8s.io/klog/v2"
 
 	"usher.dev/usher/command"
 )
@@ -12,6 +15,7 @@ import (
 var version = "dev"
 
 func main() {
+	klog.SetSlogLogger(slog.Default()) // client-go's log goes where that of other libraries does
 	program := command.Program{Suites: suites(), NewSuites: suites, Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(program.Run(context.Background(), os.Args[1:]))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -30,11 +31,11 @@ func (o *recordFlags) check() error {
 }
 
 // opener returns a function that begins the recording, if one is asked for.
-func (o recordFlags) opener(log *logrus.Logger) func() (handlers.Observe, func(), error) {
+func (o recordFlags) opener(log *logrus.Logger) func() (handlers.Observe, func(context.Context), error) {
 	if o.file == "" {
 		return nil
 	}
-	return func() (handlers.Observe, func(), error) {
+	return func() (handlers.Observe, func(context.Context), error) {
 		recorder, err := recording.Open(o.file, o.values, func(err error) {
 			log.WithError(err).WithField("file", o.file).Error("the recording ends; reviews go on")
 		})
@@ -47,8 +48,8 @@ func (o recordFlags) opener(log *logrus.Logger) func() (handlers.Observe, func()
 			hidden = "WITH " + values
 		}
 		log.WithField("file", o.file).Warn("EVERY REVIEW IS RECORDED, with its whole object: this is for learning, not for production; " + hidden)
-		return recorder.Observe, func() {
-			if left := recorder.Close(); left > 0 {
+		return recorder.Observe, func(ctx context.Context) {
+			if left := recorder.Close(ctx); left > 0 {
 				log.Warnf("%d reviews are not in the recording", left)
 			}
 		}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -64,22 +66,44 @@ func (p Program) serveCommand() *cobra.Command {
 	return c
 }
 
-// serve runs a server until ctx ends, by a signal or with the terminal. A second signal ends the process at once.
+// serve runs a server until ctx ends, by a signal or with the terminal. A second signal ends the process at once. It goes on when
+// nobody reads its output.
 func (p Program) serve(ctx context.Context, o serveOptions) error {
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	endWithTerminal(ctx, p.Err, stop)
-	o.Log = newLogger(o.logFormat, p.Err)
-	if !isTerminal(p.Err) {
-		together := lines.New(p.Err)
-		defer func() { _ = together.Flush() }()
-		o.Log.SetOutput(together)
-	}
+	o.Log, o.Lines = newLogger(o.logFormat, p.Err), lines.New(p.Err, false, func(error) {})
+	defer closeSoon(o.Lines)
+	o.Log.SetOutput(o.Lines)
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(warnings{o.Log}) // what libraries log
 	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.from(), o.certificates.Certificates, o.callers.Options, o.audit.Options
 	o.Certificates.Managed = o.certificates.managed()
 	o.Record = o.record.opener(o.Log)
-	o.Serving = func(at server.Addresses) { greet(p.Out, o.Options, at) }
+	o.Serving = func(at server.Addresses) {
+		out := lines.New(p.Out, false, func(error) {})
+		greet(out, o.Options, at)
+		closeSoon(out)
+	}
 	return server.Run(ctx, o.Options)
+}
+
+// maxClose bounds the wait for the reader of a log at its end.
+const maxClose = 500 * time.Millisecond
+
+func closeSoon(w *lines.Writer) {
+	ctx, cancel := context.WithTimeout(context.Background(), maxClose)
+	defer cancel()
+	_ = w.Close(ctx) // there is nowhere to say so
+}
+
+// warnings writes the lines of another logger to a log.
+type warnings struct{ log *logrus.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // untilSignal returns a context that is canceled by SIGINT or SIGTERM, and a function that cancels it. Before a signal cancels the

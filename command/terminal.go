@@ -19,7 +19,7 @@ func newLogger(format string, to io.Writer) *logrus.Logger {
 	if format == "json" || format == "auto" && !isTerminal(to) {
 		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
 	} else {
-		log.SetFormatter(legible{log.Formatter})
+		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: isTerminal(to)}}) // also where the log passes lines on to it
 	}
 	return log
 }

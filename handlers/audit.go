@@ -3,6 +3,7 @@ package handlers
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,8 @@ type RefuseRecord struct {
 const maxGroups = 50
 
 // Audit writes a line of JSON for each decision, but for those that keep unknown callers out only some: any client can
-// cause as many as it likes, and rotation would remove the decisions about others. write must not keep the caller waiting.
-func Audit(process string, write func(line []byte)) Observe {
+// cause as many as it likes, and rotation would remove the decisions about others. to must not keep the caller waiting.
+func Audit(process string, to io.Writer) Observe {
 	var number atomic.Uint64
 	var strangers repeats
 	return func(route admit.Route, d Decision, took time.Duration) {
@@ -82,7 +83,7 @@ func Audit(process string, write func(line []byte)) Observe {
 		if err != nil { // of texts and numbers: it cannot fail
 			return
 		}
-		write(append(line, '\n'))
+		_, _ = to.Write(append(line, '\n'))
 	}
 }
 

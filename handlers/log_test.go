@@ -207,7 +207,7 @@ func FuzzLogOfTexts(f *testing.F) {
 		d.Untouched, d.Err = text, errors.New(text)
 		Log(log)(admit.Route{Path: "/a"}, d, 0)
 		lines.WriteString(wantJSON(t, d))
-		Audit("p", func(line []byte) { lines.Write(line) })(admit.Route{Path: "/a"}, d, 0)
+		Audit("p", &lines)(admit.Route{Path: "/a"}, d, 0)
 		got := strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n")
 		if len(got) != 3 || len(lines.String()) > 100*maxField || strings.ContainsFunc(got[0]+got[1]+got[2], func(r rune) bool { return !unicode.IsPrint(r) }) ||
 			!utf8.ValidString(lines.String()) {

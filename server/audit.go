@@ -4,16 +4,38 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/internal/metric"
 	"usher.dev/usher/server/auditlog"
 )
 
+// lineMetrics count the lines of a log.
+type lineMetrics struct{ written, dropped, errors metric.Series }
+
 var (
-	auditWritten = metric.Counter("usher_audit_written_total", "Lines that were written to the audit log.")
-	auditDropped = metric.Counter("usher_audit_dropped_total", "Lines of the audit log that were lost, because the disk was too slow or a write failed.")
-	auditErrors  = metric.Counter("usher_audit_errors_total", "Failed writes to the audit log.")
+	auditMetrics = lineMetrics{
+		metric.Counter("usher_audit_written_total", "Lines that were written to the audit log."),
+		metric.Counter("usher_audit_dropped_total", "Lines of the audit log that were lost, because the disk was too slow or a write failed."),
+		metric.Counter("usher_audit_errors_total", "Failed writes to the audit log."),
+	}
+	logMetrics = lineMetrics{
+		metric.Counter("usher_log_written_total", "Lines that were written to the log."),
+		metric.Counter("usher_log_dropped_total", "Lines of the log that were lost, because its reader was too slow or a write failed."),
+		metric.Counter("usher_log_errors_total", "Failed writes to the log."),
+	}
 )
+
+func (m lineMetrics) of(w *lines.Writer) prometheus.Collector {
+	return metric.Collector(func(add metric.Add) {
+		stats := w.Stats()
+		add(m.written, float64(stats.Written))
+		add(m.dropped, float64(stats.Dropped))
+		add(m.errors, float64(stats.Errors))
+	})
+}
 
 // openAudit opens the audit log, if there is one.
 func (s *service) openAudit() (err error) {
@@ -23,13 +45,8 @@ func (s *service) openAudit() (err error) {
 	if s.audit, err = auditlog.Open(s.Audit, s.Stdout, s.auditChanged); err != nil {
 		return err
 	}
-	s.metrics.MustRegister(metric.Collector(func(add metric.Add) {
-		stats := s.audit.Stats()
-		add(auditWritten, float64(stats.Written))
-		add(auditDropped, float64(stats.Dropped))
-		add(auditErrors, float64(stats.Errors))
-	}))
-	s.observers = append(s.observers, handlers.Audit(rand.Text()[:8], s.audit.Write))
+	s.metrics.MustRegister(auditMetrics.of(s.audit))
+	s.observers = append(s.observers, handlers.Audit(rand.Text()[:8], s.audit))
 	s.Log.WithField("file", s.Audit.File).Info("audit log")
 	return nil
 }

@@ -68,7 +68,7 @@ func TestEndTakesTooLong(t *testing.T) {
 // TestEndOfFailed: a suite is also ended when a server has failed.
 func TestEndOfFailed(t *testing.T) {
 	ended := 0
-	s := &service{Options: Options{ShutdownGrace: time.Second, Suites: suite.List{{End: func(context.Context) { ended++ }}}}}
+	s := &service{closed: func(context.Context) {}, Options: Options{ShutdownGrace: time.Second, Suites: suite.List{{End: func(context.Context) { ended++ }}}}}
 	if s.fail(); ended != 1 {
 		t.Errorf("ended %d times", ended)
 	}

@@ -147,8 +147,7 @@ func (s *service) drain(reviews *connections.Listener, server, operations *http.
 		}
 	}
 	_, _ = server.Close(), operations.Close()
-	s.closeAudit(ctx)
-	s.endSuites()
+	s.end(ctx)
 	s.Log.Info("stopped")
 }
 
@@ -156,12 +155,22 @@ func (s *service) drain(reviews *connections.Listener, server, operations *http.
 func (s *service) fail() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.ShutdownGrace)
 	defer cancel()
-	s.closeAudit(ctx)
-	s.endSuites()
+	s.end(ctx)
 }
 
-// maxEnd bounds the time that the suites may take after the last review. The kubelet waits for longer than for the rest of the drain.
-const maxEnd = 3 * time.Second
+// maxRecords and maxEnd bound, after --shutdown-grace, the time that records and the suites may take. With the last lines of the
+// log they are less than 3 s: docs/operations.md, Shutdown.
+const maxRecords, maxEnd = 300 * time.Millisecond, 2 * time.Second
+
+// end ends, after the last review, what must not be lost, and what others wait for.
+func (s *service) end(grace context.Context) {
+	deadline, _ := grace.Deadline()
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(maxRecords))
+	defer cancel()
+	s.closeAudit(ctx)
+	s.closed(ctx)
+	s.endSuites()
+}
 
 // endSuites ends what others wait for.
 func (s *service) endSuites() {

@@ -21,6 +21,9 @@ func (s *service) registerMetrics() {
 	s.metrics.MustRegister(s.policy.current, s.policy.loaded, s.policy.dropped, gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load),
 		limitMetrics(s.limits), build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if s.Lines != nil {
+		s.metrics.MustRegister(logMetrics.of(s.Lines))
+	}
 }
 
 // policyMetrics says which policy is active.

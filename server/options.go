@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/server/auditlog"
 	"usher.dev/usher/server/callers"
 	"usher.dev/usher/server/suite"
@@ -20,7 +22,8 @@ type Options struct {
 	Schema  config.Schema // of the policy file, which may have sections of suites that are not served; nil for that of Suites
 	Gates   gate.Set
 	Version string         // for the log and metrics
-	Log     *logrus.Logger // nil for none
+	Log     *logrus.Logger // nil for none; must not keep its callers waiting
+	Lines   *lines.Writer  // of Log, for metrics; nil for none
 
 	Listen, OpsListen string   // addresses of reviews, and of operations
 	Plain             bool     // serve reviews without TLS
@@ -40,8 +43,8 @@ type Options struct {
 	ShutdownDelay  time.Duration // how long requests are accepted after the end
 	ShutdownGrace  time.Duration // how long those in progress may take after that
 
-	// Record, if not nil, opens another observer of all reviews, and returns it with what closes it.
-	Record func() (observe handlers.Observe, closed func(), err error)
+	// Record, if not nil, opens another observer of all reviews, and returns it with what closes it, at the latest when ctx ends.
+	Record func() (observe handlers.Observe, closed func(ctx context.Context), err error)
 	// Serving, if not nil, is called when connections are accepted.
 	Serving func(Addresses)
 }

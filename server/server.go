@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/server/auditlog"
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
@@ -34,8 +34,8 @@ type service struct {
 	edge      handlers.Server
 	observers []handlers.Observe
 	limits    *ratelimit.Limits
-	audit     *auditlog.Log // nil without one
-	closed    func()        // closes what Record has opened
+	audit     *lines.Writer         // nil without one
+	closed    func(context.Context) // closes what Record has opened
 	reviews   *handlers.Metrics
 	policy    policyMetrics
 	inForce   atomic.Pointer[config.Policy]
@@ -72,7 +72,6 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { s.closed() }()
 	if err := s.open(background, policy); err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func Run(ctx context.Context, o Options) error {
 
 // newService returns a service that has opened nothing.
 func newService(o Options) *service {
-	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(), closed: func() {}}
+	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(), closed: func(context.Context) {}}
 	inFlight := handlers.NewLimits(o.MaxInFlight)
 	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
 	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}

@@ -3,11 +3,11 @@ package recording
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +37,7 @@ type Recorder struct {
 	file   *os.File
 	queue  chan Line // is never closed: a late review may still be observed
 	end    chan struct{}
-	done   sync.WaitGroup
+	done   chan struct{}
 	left   atomic.Uint64 // out
 }
 
@@ -48,8 +48,8 @@ func Open(name string, values bool, full func(error)) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{values: values, file: file, queue: make(chan Line, maxQueued), end: make(chan struct{})}
-	r.done.Go(func() { r.write(full) })
+	r := &Recorder{values: values, file: file, queue: make(chan Line, maxQueued), end: make(chan struct{}), done: make(chan struct{})}
+	go r.write(full)
 	return r, nil
 }
 
@@ -66,15 +66,19 @@ func (r *Recorder) Observe(route admit.Route, d handlers.Decision, _ time.Durati
 	}
 }
 
-// Close writes what waits, and returns how many reviews were left out.
-func (r *Recorder) Close() uint64 {
+// Close writes what waits, until ctx ends, and returns how many reviews were left out.
+func (r *Recorder) Close(ctx context.Context) uint64 {
 	close(r.end)
-	r.done.Wait()
-	_ = r.file.Close()
-	return r.left.Load()
+	select {
+	case <-r.done:
+		_ = r.file.Close()
+	case <-ctx.Done():
+	}
+	return r.left.Load() + uint64(len(r.queue))
 }
 
 func (r *Recorder) write(full func(error)) {
+	defer close(r.done)
 	size, ended := 0, false
 	for {
 		line, more := r.next()

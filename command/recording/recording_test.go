@@ -34,7 +34,7 @@ func record(t *testing.T, values bool, reviews ...string) []byte {
 		}
 		r.Observe(admit.Route{Path: "/validate-pods"}, handlers.Decision{Outcome: handlers.Allowed, Request: request}, 0)
 	}
-	if left := r.Close(); left > 0 {
+	if left := r.Close(t.Context()); left > 0 {
 		t.Errorf("%d reviews were left out", left)
 	}
 	content, err := os.ReadFile(name)
@@ -135,7 +135,7 @@ func TestRecordingEnds(t *testing.T) {
 		r.Observe(admit.Route{Path: "/validate-pods"}, handlers.Decision{Request: request}, 0)
 	}
 	r.Observe(admit.Route{}, handlers.Decision{}, 0) // a body that is no review is not recorded
-	if left := r.Close(); ended != 1 || left != 2 {
+	if left := r.Close(t.Context()); ended != 1 || left != 2 {
 		t.Errorf("ended %d times, %d left out", ended, left)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,29 +71,4 @@ func TestProcessAuditDiskFull(t *testing.T) {
 	if n := p.logs("the audit log cannot be written; reviews go on"); n != 1 {
 		t.Errorf("the log says so %d times\n%s", n, p.log)
 	}
-}
-
-// TestProcessAuditReaderStops: nobody reads the audit log on standard output, while thousands of reviews come whose users
-// have many groups with long names. The lines stay within the memory limit of deploy/base, and those that are lost are
-// counted.
-func TestProcessAuditReaderStops(t *testing.T) {
-	unread, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = unread.Close(), out.Close() }()
-	p := launched(t, launch{env: asDeployed.env, out: out, args: []string{"--audit-log", "-"}})
-	group := strings.Repeat("\u202e", 500) // seven characters each in the line
-	groups, _ := json.Marshal(slices.Repeat([]string{group}, 50))
-	body := edited(t, `"groups": [`, `"groups": `+strings.TrimSuffix(string(groups), "]")+`, `)
-	inParallel(8, scaled(1500, 2500, 10_000), func(int) {
-		if got, err := send(p.client, "https://"+p.reviews+"/mutate-pods?timeout=30s", body, nil); err != nil || got.code != 200 {
-			t.Errorf("%v, %d %.300s", err, got.code, got.body)
-		}
-	})
-	if p.metric(t, "usher_audit_dropped_total ") == 0 {
-		t.Error("no line was dropped: the test sends too little")
-	}
-	p.wantMemory(t, deployedMemory)
-	p.wantAlive(t)
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -161,8 +162,10 @@ type launch struct {
 	state string   // the state directory; default: a new one
 	env   []string // NAME=value
 	args  []string
-	group string   // file of a cgroup that takes the process up; default: none
-	out   *os.File // standard output; default: process.out
+	group string      // file of a cgroup that takes the process up; default: none
+	out   *os.File    // standard output; default: process.out
+	err   *os.File    // standard error; default: process.log
+	log   *syncBuffer // for process.log, if what reads err fills it; default: a new one
 }
 
 // process is a service in a process of its own.
@@ -186,7 +189,11 @@ func launched(t *testing.T, l launch) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{ended: make(chan struct{}), running: &running{log: &syncBuffer{}, out: &syncBuffer{}, code: make(chan int, 1)}}
+	logged := l.err == nil || l.log != nil
+	if l.log == nil {
+		l.log = &syncBuffer{}
+	}
+	p := &process{ended: make(chan struct{}), running: &running{log: l.log, out: &syncBuffer{}, code: make(chan int, 1)}}
 	p.cmd = exec.Command(self, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", l.state,
 		"--log-format", "json", "--shutdown-delay", "0s"}, l.args...)...)
 	if l.group != "" { // before it takes any memory
@@ -197,6 +204,9 @@ func launched(t *testing.T, l launch) *process {
 	if l.out != nil {
 		p.cmd.Stdout = l.out
 	}
+	if l.err != nil {
+		p.cmd.Stderr = l.err
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +216,28 @@ func launched(t *testing.T, l launch) *process {
 		close(p.ended)
 	}()
 	t.Cleanup(func() { p.cleanUp(t) })
-	var line struct{ Reviews, Operations string }
-	if err := json.Unmarshal([]byte(p.waitLog(t, `"msg":"serving"`)), &line); err != nil {
-		t.Fatal(err)
-	}
-	p.reviews, p.operations = line.Reviews, line.Operations
+	p.findAddresses(t, logged)
 	p.trust(t, filepath.Join(l.state, "ca.crt"))
 	return p
+}
+
+// greeting matches the addresses in what a person is told.
+var greeting = regexp.MustCompile(`on https://(\S+); health and metrics are on http://(\S+)`)
+
+// findAddresses waits for the addresses in the log, or in the greeting.
+func (p *process) findAddresses(t *testing.T, logged bool) {
+	t.Helper()
+	if logged {
+		var line struct{ Reviews, Operations string }
+		if err := json.Unmarshal([]byte(p.waitLog(t, `"msg":"serving"`)), &line); err != nil {
+			t.Fatal(err)
+		}
+		p.reviews, p.operations = line.Reviews, line.Operations
+		return
+	}
+	eventually(t, "it greets", func() bool { return greeting.MatchString(p.out.String()) })
+	found := greeting.FindStringSubmatch(p.out.String())
+	p.reviews, p.operations = found[1], found[2]
 }
 
 // trust makes the client trust a CA file, if it is there: with --cert-dir it is elsewhere.

@@ -44,7 +44,7 @@ func observe() *observed {
 	log.SetOutput(&o.log)
 	log.SetFormatter(&logrus.JSONFormatter{})
 	metrics := handlers.NewMetrics(o.registry, o.edge.Limits)
-	audit := handlers.Audit("test", func(line []byte) { o.audit.Write(line) })
+	audit := handlers.Audit("test", &o.audit)
 	o.edge.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) {
 		o.outcomes[d.Outcome]++
 		if d.Response != nil {
