@@ -34,7 +34,7 @@ func Open(o Options, stdout io.Writer, failed func(error)) (*lines.Writer, error
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	to := &lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSizeMiB, MaxBackups: o.Keep, MaxAge: o.MaxAgeDays, Compress: o.Compress}
+	to := &file{Logger: lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSizeMiB, MaxBackups: o.Keep, MaxAge: o.MaxAgeDays, Compress: o.Compress}}
 	return lines.New(to, torn, failed), nil
 }
 
@@ -72,4 +72,20 @@ func rotatable(name string) error {
 	}
 	_ = beside.Close()
 	return os.Remove(beside.Name())
+}
+
+// file is a file that is rotated. When it was moved, deleted or replaced, the next lines begin a new one at its name.
+type file struct {
+	lumberjack.Logger
+	at os.FileInfo // the file at the name before the last write
+}
+
+// Write writes whole lines.
+func (f *file) Write(lines []byte) (int, error) {
+	at, err := os.Stat(f.Filename)
+	if err != nil || !os.SameFile(f.at, at) {
+		_ = f.Close() // so that it is opened again
+	}
+	f.at = at
+	return f.Logger.Write(lines)
 }

@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,47 @@ func written(t *testing.T, l *lines.Writer, n uint64, line string) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v", l.Stats())
 		}
+	}
+}
+
+// TestMoved: when the file was moved, deleted, emptied or replaced, the next line is in the one at its name, alone or after what
+// is there; and no line is lost but those of deleted files.
+func TestMoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(file string) error
+		want string // besides what was moved
+	}{
+		"nothing": {func(string) error { return nil }, "one\ntwo\nthree\n"},
+		"moved":   {func(file string) error { return os.Rename(file, file+".1") }, "two\nthree\n"},
+		"deleted": {os.Remove, "two\nthree\n"},
+		"emptied": {func(file string) error { return os.Truncate(file, 0) }, "two\nthree\n"},
+		"replaced": {func(file string) error {
+			return errors.Join(os.Remove(file), os.WriteFile(file, []byte("new\n"), 0o600))
+		}, "new\ntwo\nthree\n"},
+		"with its directory": {func(file string) error { return os.Rename(filepath.Dir(file), filepath.Dir(file)+"-old") }, "two\nthree\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "in", "audit.log")
+			if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l, err := Open(Options{File: file, MaxSizeMiB: 1}, nil, func(err error) { t.Error(err) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			written(t, l, 0, "one\n")
+			if err := test.do(file); err != nil {
+				t.Fatal(err)
+			}
+			written(t, l, 1, "two\n")
+			written(t, l, 2, "three\n")
+			if got, err := os.ReadFile(file); err != nil || string(got) != test.want {
+				t.Errorf("%v %q, want %q", err, got, test.want)
+			}
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

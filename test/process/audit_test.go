@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,14 +14,19 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// TestProcessAuditLog: each decision is one line, in a file or on standard output, and all of them are written when the
-// process has ended.
+// TestProcessAuditLog: each decision is one line, in a file, which is moved meanwhile, or on standard output, and all of them are
+// written when the process has ended.
 func TestProcessAuditLog(t *testing.T) {
 	for _, to := range []string{filepath.Join(t.TempDir(), "audit.log"), "-"} {
 		p := launched(t, launch{args: []string{"--audit-log", to}})
 		body := harness.ReadSample(t, podSample)
 		const n = 300
-		inParallel(8, n, func(int) {
+		inParallel(8, n, func(i int) {
+			if i == n/2 && to != "-" {
+				if err := os.Rename(to, to+".1"); err != nil {
+					t.Error(err)
+				}
+			}
 			if got, err := send(p.client, "https://"+p.reviews+"/mutate-pods", body, nil); err != nil || got.code != 200 {
 				t.Errorf("%v, %d", err, got.code)
 			}
@@ -29,7 +35,7 @@ func TestProcessAuditLog(t *testing.T) {
 		p.wantExit(t)
 		text := p.out.String()
 		if to != "-" {
-			text = harness.ReadFile(t, to)
+			text = harness.ReadFile(t, to+".1") + harness.ReadFile(t, to)
 		}
 		numbers := map[string]bool{}
 		lines := bufio.NewScanner(strings.NewReader(text))
