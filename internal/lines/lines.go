@@ -143,7 +143,7 @@ func (w *Writer) append(lines []byte) error {
 	if n > 0 {
 		written, w.torn = count(lines[:n]), lines[n-1] != '\n'
 	}
-	if w.torn && lines[n] == '\n' {
+	if w.torn && n < len(lines) && lines[n] == '\n' {
 		written++
 	}
 	return err
