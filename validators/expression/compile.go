@@ -211,14 +211,23 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 	for _, note := range s.languageNotes(text, tree.NativeRep()) {
 		s.notes = append(s.notes, at.String()+": "+note)
 	}
-	var err error
-	x.program, err = s.env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&yielding{}), cel.CustomDecoratorV2(x.locate))
-	if err != nil {
+	if err := x.plan(s.env, tree); err != nil {
 		s.problem(field.Invalid(at, text, err.Error()))
 		return nil
 	}
 	finder{reads: &x.reads, variables: s.variables}.find(tree.NativeRep().Expr(), nil)
 	return x
+}
+
+// plan makes the program. It computes what is constant, and the library panics at a map with a key that cannot be one.
+func (x *compiled) plan(env *cel.Env, tree *cel.Ast) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("cannot be prepared for evaluation; the keys of maps must be of type bool, int, uint or string")
+		}
+	}()
+	x.program, err = env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&yielding{}), cel.CustomDecoratorV2(x.locate))
+	return err
 }
 
 func compareRemedy(is, want *cel.Type) string {

@@ -198,15 +198,21 @@ type update struct {
 	tier           string // of the namespace
 }
 
-// results returns the result of each expression: "true", "false" or "none".
-func (u update) results(t *testing.T, of cel.ConditionEvaluator) (results []string) {
+// evaluate returns the results of expressions by the API server's evaluation, and what is left of the budget.
+func (u update) evaluate(t *testing.T, of cel.ConditionEvaluator) ([]cel.EvaluationResult, int64, error) {
 	t.Helper()
 	attributes := admission.NewAttributesRecord(u.object, u.stored, schema.GroupVersionKind(u.request.Kind), "n", "w", schema.GroupVersionResource(u.request.Resource), "",
 		admission.Update, nil, false, nil)
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: attributes.GetKind(),
 		VersionedObject: admission.NewLazyObject(u.object), VersionedOldObject: admission.NewLazyObject(u.stored)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"tier": u.tier}}}
-	all, _, err := of.ForInput(t.Context(), versioned, u.request, cel.OptionalVariableBindings{}, namespace, celconfig.RuntimeCELCostBudget)
+	return of.ForInput(t.Context(), versioned, u.request, cel.OptionalVariableBindings{}, namespace, celconfig.RuntimeCELCostBudget)
+}
+
+// results returns the result of each expression: "true", "false" or "none".
+func (u update) results(t *testing.T, of cel.ConditionEvaluator) (results []string) {
+	t.Helper()
+	all, _, err := u.evaluate(t, of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,10 +253,14 @@ func randomUpdate(random *rand.Rand, t *testing.T) update {
 	if random.IntN(2) == 0 {
 		user.Groups = []string{"admins"}
 	}
-	u.request = &admissionv1.AdmissionRequest{Operation: admissionv1.Update, Namespace: "n", Name: "w", UserInfo: user,
+	u.request = updateBy(user)
+	return u
+}
+
+func updateBy(user authenticationv1.UserInfo) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Update, Namespace: "n", Name: "w", UserInfo: user,
 		Kind:     metav1.GroupVersionKind{Group: "e2e.usher.dev", Version: "v1", Kind: "Widget"},
 		Resource: metav1.GroupVersionResource{Group: "e2e.usher.dev", Version: "v1", Resource: "widgets"}}
-	return u
 }
 
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }

@@ -68,8 +68,11 @@ func isOr(function string) bool { return function == "or" || function == "orValu
 // locate makes the errors of functions have their place: the library returns one and the same error for many of them,
 // which keeps the first place that it is given.
 func (x *compiled) locate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	if call, ok := node.(interpreter.InterpretableCall); ok {
-		return locatedCall{call}, nil
+	switch node := node.(type) {
+	case interpreter.InterpretableCall:
+		return locatedCall{node}, nil
+	case interpreter.InterpretableAttribute: // of what is selected from a call that has its place; the planner demands an attribute
+		return node, nil
 	}
 	for _, s := range x.sites {
 		if s.id == node.ID() && isOr(s.function) { // which are no calls for the interpreter
