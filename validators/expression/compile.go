@@ -196,7 +196,7 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 	}
 	tree, issues := s.env.Compile(text)
 	if issues != nil && issues.Err() != nil {
-		s.problem(field.Invalid(at, text, placed(issues)))
+		s.problem(field.Invalid(at, text, placed(text, issues)))
 		return nil
 	}
 	if is := tree.OutputType(); want != nil && !is.IsExactType(want) {
@@ -238,19 +238,6 @@ func compareRemedy(is, want *cel.Type) string {
 		return "; compare it: ... == true"
 	}
 	return "; convert it: string(...)"
-}
-
-// placed returns the problems of an expression with their places.
-func placed(issues *cel.Issues) string {
-	var all []string
-	for _, e := range issues.Errors() {
-		text := strings.ReplaceAll(e.Message, " (in container '')", "")
-		if strings.HasPrefix(text, "undeclared reference") {
-			text += "; there are " + names
-		}
-		all = append(all, fmt.Sprintf("line %d column %d: %s", e.Location.Line(), e.Location.Column()+1, text))
-	}
-	return strings.Join(all, "; ")
 }
 
 // declared returns the declaration of a variable's type. What has none is checked when it is evaluated.

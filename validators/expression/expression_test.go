@@ -81,6 +81,17 @@ func TestProblems(t *testing.T) {
 		{"variables have types", Expressions{Variables: []Named{{"a", "[1, 2]"}}, Validations: []Validation{{Expression: "variables.a.all(x, x == 'y')"}}},
 			[]string{`found no matching overload`}},
 	}
+	for _, slip := range [][2]string{{"object.a and true", "line 1 column 10: and is not CEL; write &&"}, {"true &&\n object.a OR true", "line 2 column 11: OR is not CEL; write ||"},
+		{"not object.a", "line 1 column 5: not is not CEL; write !("}, {"object.a not in [1]", "not is not CEL; write !("}, {"object.a =~ 'a'", "=~ is not CEL; write text.matches('pattern')"},
+		{"object.a = 1", "= is not CEL; write =="}, {"object.a === 1", "= is not CEL; write =="}, {"object.a & true", "write &&"}, {"object.a | true", "write ||"},
+		{"object.a ? 1 elif 2", "elif is not CEL; write condition ? value : other"}, {"if object.a then 1", "if is not CEL; write condition ?"}, {"object.a == “é”", "texts in ' or \""},
+		{"object.a == `é`", "texts in ' or \""}, {"object.a == 'é", "line 1 column 13: the text is not closed"}, {"object.a == 'it's'", "line 1 column 18: the text is not closed"}, {"object.a == 'a' 'b'", "extraneous input"}, {"object.a == None", "undeclared reference to 'None'; write null"}} {
+		cases = append(cases, struct {
+			name string
+			rule Expressions
+			want []string
+		}{slip[0], one(slip[0]), []string{slip[1]}})
+	}
 	c := newCompiler(t)
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
