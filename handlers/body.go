@@ -125,7 +125,8 @@ func (b *body) release() {
 	}
 }
 
-// checkHead refuses a request that is not a POST with a JSON body, before reading any of the body.
+// checkHead refuses a request that is not a POST with a JSON body, before reading any of the body; also one whose body is too
+// large, if the client waits for 100 Continue: others would not read the answer before they have sent it.
 func checkHead(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -134,8 +135,14 @@ func checkHead(w http.ResponseWriter, r *http.Request) error {
 	if !isJSON(r.Header.Get("Content-Type")) || r.Header.Get("Content-Encoding") != "" {
 		return &badRequestError{http.StatusUnsupportedMediaType, "send plain JSON with -H 'Content-Type: application/json'"}
 	}
+	if r.ContentLength > MaxBody && r.Header.Get("Expect") != "" {
+		return errTooLarge
+	}
 	return nil
 }
+
+// errTooLarge is the caller's fault for a body of more than MaxBody.
+var errTooLarge = &badRequestError{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
 
 // isJSON reports whether a Content-Type is JSON, with parameters or without.
 func isJSON(contentType string) bool {
@@ -150,7 +157,7 @@ func isJSON(contentType string) bool {
 // bodyFault returns the fault for an error from reading a body. An incomplete review is never used.
 func bodyFault(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return &badRequestError{http.StatusRequestEntityTooLarge, "the review is larger than 7 MiB"}
+		return errTooLarge
 	}
 	return badReview("the body ended early: %v", err)
 }

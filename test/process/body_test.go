@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -168,6 +169,35 @@ func TestProcessBadHeads(t *testing.T) {
 			}
 			p.wantAlive(t)
 		})
+	}
+	p.wantNoFault(t)
+}
+
+// TestProcessExpect: a client that waits for 100 Continue gets it with the first byte that is read, and gets a refusal of its head
+// at once instead.
+func TestProcessExpect(t *testing.T) {
+	p := launched(t, launch{})
+	expecting := func(length int) string {
+		return strings.Replace(head("/mutate-pods?timeout=30s", length), "\r\n", "\r\nExpect: 100-continue\r\n", 1)
+	}
+	for _, c := range []struct {
+		name, head string
+		code       int
+	}{
+		{"the largest", expecting(maxReview), 100},
+		{"one byte over the limit", expecting(maxReview + 1), 413},
+		{"9 MB", expecting(9e6), 413},
+		{"no JSON", strings.Replace(expecting(9e6), "application/json", "text/plain", 1), 415},
+		{"a GET", strings.Replace(expecting(10), "POST", "GET", 1), 405},
+	} {
+		w := p.dial(t)
+		if _, err := io.WriteString(w, c.head); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := http.ReadResponse(w.in, nil); err != nil || got.StatusCode != c.code {
+			t.Errorf("%s: %v, %v, want %d", c.name, err, got, c.code)
+		}
+		_ = w.Close()
 	}
 	p.wantNoFault(t)
 }
