@@ -118,6 +118,7 @@ func (s *Suite) Kinds() map[metav1.GroupVersionKind]func() any {
 		metav1.GroupVersionKind(api.ReservationKind):                             func() any { return &api.Reservation{} },
 		metav1.GroupVersionKind(api.ElasticQuotaKind):                            func() any { return &api.ElasticQuota{} },
 		metav1.GroupVersionKind(api.ClusterColocationProfileKind):                func() any { return &api.ClusterColocationProfile{} },
+		metav1.GroupVersionKind(api.ElasticQuotaProfileKind):                     func() any { return &api.ElasticQuotaProfile{} },
 	}
 }
 

@@ -47,6 +47,10 @@ func profiles(on ...admissionv1.Operation) []admit.Match {
 	return admit.ClusterScoped(api.ClusterColocationProfileKind, on, "clustercolocationprofiles")
 }
 
+func quotaProfiles(on ...admissionv1.Operation) []admit.Match {
+	return admit.Namespaced(api.ElasticQuotaProfileKind, on, api.ElasticQuotaProfileResource.Resource)
+}
+
 // statusReads returns the fields of a pod's status write that could bypass what was admitted: labels; annotations,
 // which may authorize bindings or say what the pod counts for; and for quotas the phase, because an ended pod may run
 // again, and what the node has allocated. The conditions, which schedulers write often, are not among them.

@@ -59,5 +59,7 @@ func colocation(d deps) []admit.Route {
 			Reads: []string{"spec"}, Chain: admit.Validate(views.AsReservation, validators.ReservationChecks())},
 		{Path: "/validate-clustercolocationprofile", Gate: api.GateProfileValidatingWebhook, For: profiles(create, update),
 			Reads: []string{"spec"}, Chain: d.chain(d.validateProfiles)},
+		{Path: "/validate-elasticquotaprofile", Gate: api.GateProfileValidatingWebhook, For: quotaProfiles(create, update),
+			Reads: []string{"spec"}, Chain: admit.Validate(views.AsQuotaProfile, validators.QuotaProfiles())},
 	})
 }

@@ -46,7 +46,7 @@ func Gates() []gate.Gate {
 		{Name: GatePodValidatingWebhook, Default: true, Doc: "serve /validate-pod, /validate-pod-binding and /validate-workload"},
 		{Name: GateReservationMutatingWebhook, Doc: "serve /mutate-reservation"},
 		{Name: GateReservationValidatingWebhook, Doc: "serve /validate-reservation"},
-		{Name: GateProfileValidatingWebhook, Default: true, Doc: "serve /validate-clustercolocationprofile"},
+		{Name: GateProfileValidatingWebhook, Default: true, Doc: "serve /validate-clustercolocationprofile and /validate-elasticquotaprofile"},
 		{Name: GateColocationProfileSkipMutatingResources, Doc: "leave cpu and memory as they are, whatever class a profile gives"},
 		{Name: GateColocationProfileSkipValidatingPriority, Doc: "let label koordinator.sh/priority change on update"},
 		{Name: GateDisableExtendedResourceSpec, Doc: "do not write annotation node.koordinator.sh/extended-resource-spec"},

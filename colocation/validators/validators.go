@@ -116,6 +116,13 @@ func Profiles(profiles func() (*profile.Set, error), classes priorityClasses) []
 	}
 }
 
+// QuotaProfiles returns the checks of elastic quota profiles that are created or updated.
+func QuotaProfiles() []admit.Validator[views.QuotaProfile] {
+	return []admit.Validator[views.QuotaProfile]{
+		quotaProfile(),
+	}
+}
+
 // ReservationChecks returns the checks of reservations that are created or updated.
 func ReservationChecks() []admit.Validator[views.Reservation] {
 	return []admit.Validator[views.Reservation]{

@@ -23,5 +23,9 @@ func (p *ColocationProfile) Object() api.ClusterColocationProfile {
 
 // SpecChanged reports whether the spec differs from the stored one, or there is no stored object.
 func (p *ColocationProfile) SpecChanged(stored *document.Document) bool {
-	return stored == nil || !bytes.Equal(p.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
+	return specChanged(p.Meta, stored)
+}
+
+func specChanged(now admit.Meta, stored *document.Document) bool {
+	return stored == nil || !bytes.Equal(now.Root().Get("spec").Bytes(), stored.Root().Get("spec").Bytes())
 }
