@@ -15,7 +15,7 @@ type Env map[string]document.Raw
 // Env returns the variables that the container's env sets.
 func (c *Container) Env() Env {
 	env := Env{}
-	for v := range c.root.Get("env").RawElements() {
+	for _, v := range c.root.Get("env").RawElements() {
 		if name := v.Member("name").Text(); !env[name].Exists() {
 			env[name] = v
 		}

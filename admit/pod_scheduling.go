@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"iter"
 	"strings"
 
@@ -78,6 +79,14 @@ func (p *Pod) SetPriority(class string, value int32, preemption *corev1.Preempti
 
 // NodeSelector returns spec.nodeSelector.
 func (p *Pod) NodeSelector() map[string]string { return Texts(p.root.At("spec", "nodeSelector")) }
+
+// OS returns the operating system that the pod is for: spec.os.name, or else its node selector for that; empty without both.
+func (p *Pod) OS() string {
+	return cmp.Or(p.root.At("spec", "os", "name").Text(), p.root.At("spec", "nodeSelector", corev1.LabelOSStable).Text())
+}
+
+// HostNetwork returns spec.hostNetwork.
+func (p *Pod) HostNetwork() bool { return document.As[bool](p.root.At("spec", "hostNetwork")) }
 
 // SetNodeSelector sets one label that a node must have.
 func (p *Pod) SetNodeSelector(key, value string) {

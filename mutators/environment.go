@@ -57,12 +57,12 @@ func environment(variables Env) admit.Mutator[admit.Pod] {
 				return nil
 			}
 			for c := range pod.Containers() {
-				if err := ctx.Err(); err != nil {
-					return err
+				if ctx.Err() != nil {
+					break
 				}
 				c.AddEnv(all)
 			}
-			return nil
+			return ctx.Err()
 		},
 	}
 }

@@ -41,6 +41,7 @@ func TestSidecarsPresent(t *testing.T) {
 			[]string{`spec.containers: Required value`}, nil},
 		{"an update", both, `{"spec":{}}`, admissionv1.Update, admit.Questions{}, nil, nil},
 		{"another pod", `podSelector: {matchLabels: {a: b}}, ` + both, `{"spec":{}}`, admissionv1.Create, admit.Questions{}, nil, nil},
+		{"a pod for Windows", both, `{"spec":{"os":{"name":"windows"}}}`, admissionv1.Create, admit.Questions{}, nil, nil},
 		{"opted out", `optOutAnnotation: a/b, ` + both, `{"metadata":{"annotations":{"a/b":"true"}}}`, admissionv1.Create, admit.Questions{}, nil, nil},
 		{"opted out in other words", `optOutAnnotation: a/b, ` + both, `{"metadata":{"annotations":{"a/b":"yes"}}}`, admissionv1.Create, admit.Questions{},
 			[]string{`metadata.annotations[a/b]: Unsupported value: "yes"`}, nil},

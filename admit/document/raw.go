@@ -1,7 +1,5 @@
 package document
 
-import "iter"
-
 // Raw is one value of a document as it was sent, for reading only. Unlike a Value it makes no handle of what is read,
 // has no error, and does not see edits. The zero Raw is an absent value.
 type Raw struct {
@@ -34,29 +32,24 @@ func (v *Value) Current() (r Raw, ok bool) {
 	return Raw{v.tape, v.at}, true
 }
 
-// RawElements returns the elements of an array as they are now, without making handles: those that were sent, then others.
-func (v *Value) RawElements() iter.Seq[Raw] {
-	return func(yield func(Raw) bool) {
-		if v.Kind() != '[' {
-			return
-		}
-		if !v.open && v.scanned() {
-			for all := (Raw{v.tape, v.at}).Children(); all.More(); {
-				if !yield(all.Next()) {
-					return
-				}
-			}
-		}
-		for e := range existing(v.children) {
-			now, ok := e.Current()
-			if !ok {
-				now = Raw{scanOwn(e.Bytes()), 0}
-			}
-			if !yield(now) {
-				return
-			}
+// RawElements returns the elements of an array as they are now, without handles: those that were sent, then others.
+func (v *Value) RawElements() (all []Raw) {
+	if v.Kind() != '[' {
+		return nil
+	}
+	if !v.open && v.scanned() {
+		for sent := (Raw{v.tape, v.at}).Children(); sent.More(); {
+			all = append(all, sent.Next())
 		}
 	}
+	for e := range existing(v.children) {
+		now, ok := e.Current()
+		if !ok {
+			now = Raw{scanOwn(e.Bytes()), 0}
+		}
+		all = append(all, now)
+	}
+	return all
 }
 
 // Exists reports whether there is a value here; null is a value.

@@ -3,6 +3,10 @@
 package injection
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -57,6 +61,10 @@ func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Que
 			req.Explain("injection %s: its selectors do not match the labels of the pod or its namespace", in.Name)
 			continue
 		}
+		if why := in.leavesOut(pod); why != "" {
+			req.Explain("injection %s: %s", in.Name, why)
+			continue
+		}
 		out, err := in.optedOut(pod)
 		if err != nil {
 			return nil, err
@@ -68,6 +76,27 @@ func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Que
 		applying = append(applying, in)
 	}
 	return applying, nil
+}
+
+const linux, anyOS = "linux", "any"
+
+// leavesOut returns why an injection that selects the labels of a pod does not apply to it; empty if it does.
+func (in *Injection) leavesOut(pod *admit.Pod) string {
+	kind := "Pod"
+	if len(in.OwnerKinds)+len(in.ExceptOwnerKinds) > 0 {
+		if owner, ok := pod.Controller(); ok {
+			kind = owner.Kind
+		}
+	}
+	switch os := cmp.Or(pod.OS(), linux); {
+	case in.OS != anyOS && os != cmp.Or(in.OS, linux):
+		return "the operating system of the pod is " + os
+	case in.HostNetwork != nil && *in.HostNetwork != pod.HostNetwork():
+		return fmt.Sprintf("hostNetwork of the pod is %v", pod.HostNetwork())
+	case len(in.OwnerKinds) > 0 && !slices.Contains(in.OwnerKinds, kind), slices.Contains(in.ExceptOwnerKinds, kind):
+		return "the kind of the pod's controller is " + kind
+	}
+	return ""
 }
 
 // optedOut reports whether the pod has the annotation by which the policy lets it opt out. Its error is the user's.

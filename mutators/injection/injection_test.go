@@ -1,6 +1,7 @@
 package injection
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/test/configtest"
 )
 
 // TestApplying: the injections that apply are returned in order, and the namespace is asked for once.
@@ -52,5 +54,42 @@ func TestFill(t *testing.T) {
 	y, err := in.Templates[1].Fill(req, admit.AsPod(d))
 	if err != nil || y.Args[0] != "b" || !in.Names("y") || in.Names("z") {
 		t.Errorf("%v, %v", y, err)
+	}
+}
+
+// TestLeavesOut: which pods an injection is for, besides its selectors. Containers for Linux do not go into pods for Windows.
+func TestLeavesOut(t *testing.T) {
+	const (
+		windows     = `{"spec":{"os":{"name":"windows"},"nodeSelector":{"kubernetes.io/os":"linux"}}}`
+		byNode      = `{"spec":{"nodeSelector":{"kubernetes.io/os":"windows"}}}`
+		onTheHost   = `{"spec":{"hostNetwork":true}}`
+		ofASet      = `{"metadata":{"ownerReferences":[{"kind":"DaemonSet","controller":true}]}}`
+		ownedByASet = `{"metadata":{"ownerReferences":[{"kind":"DaemonSet"}]}}`
+	)
+	for _, c := range []struct {
+		policy  string
+		applies []string
+	}{
+		{`os: linux`, []string{onTheHost, ofASet, ownedByASet}},
+		{``, []string{onTheHost, ofASet, ownedByASet}},
+		{`os: windows`, []string{windows, byNode}},
+		{`os: any`, []string{windows, byNode, onTheHost, ofASet, ownedByASet}},
+		{`hostNetwork: true`, []string{onTheHost}},
+		{`os: any, hostNetwork: false`, []string{windows, byNode, ofASet, ownedByASet}},
+		{`ownerKinds: [DaemonSet, Job]`, []string{ofASet}},
+		{`ownerKinds: [Pod]`, []string{onTheHost, ownedByASet}},
+		{`exceptOwnerKinds: [DaemonSet]`, []string{onTheHost, ownedByASet}},
+	} {
+		policy := configtest.Parse(t, "sidecars: [{name: a, env: [{name: A}], "+c.policy+"}]", Section)
+		in := &Compile(config.SectionOf[Sidecars](policy))[0]
+		for _, pod := range []string{windows, byNode, onTheHost, ofASet, ownedByASet} {
+			d, err := document.Parse([]byte(pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := in.leavesOut(admit.AsPod(d)); (why == "") != slices.Contains(c.applies, pod) || d.Err() != nil {
+				t.Errorf("%s, %s: %q, %v", c.policy, pod, why, d.Err())
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,10 @@ type Spec struct {
 
 	Name             string `json:"name" doc:"shown in warnings and refusals" schema:"required,is=dns-label"`
 	config.Selection `json:",inline"`
+	OS               string                        `json:"os,omitempty" doc:"operating system of the pods: spec.os.name, or else the node selector kubernetes.io/os, or else linux" schema:"enum=linux|windows|any" default:"linux"`
+	HostNetwork      *bool                         `json:"hostNetwork,omitempty" doc:"whether the pods use the network of their node" default:"all pods"`
+	OwnerKinds       []string                      `json:"ownerKinds,omitempty" doc:"kinds of the controllers of the pods, such as ReplicaSet, that of a Deployment; Pod for pods without one" default:"all pods"`
+	ExceptOwnerKinds []string                      `json:"exceptOwnerKinds,omitempty" doc:"kinds of controllers whose pods are left out"`
 	OptOutAnnotation string                        `json:"optOutAnnotation,omitempty" doc:"key of an annotation; a pod that has it with the value true is left out" schema:"is=label-key" default:"pods cannot opt out"`
 	InitContainers   []corev1.Container            `json:"initContainers,omitempty" doc:"init containers that are added; with restartPolicy Always they are native sidecars"`
 	InitPosition     Position                      `json:"initPosition" doc:"where init containers are inserted; a native sidecar serves only the init containers after it" default:"first"`
@@ -60,6 +65,9 @@ func (s Sidecars) check(at *field.Path) (problems field.ErrorList) {
 func (in *Spec) check(at *field.Path) (problems field.ErrorList) {
 	problems = append(problems, check.LabelName(in.Name, at.Child("name"))...)
 	problems = append(problems, in.Selection.Check(at)...)
+	if known := []string{linux, "windows", anyOS}; in.OS != "" && !slices.Contains(known, in.OS) {
+		problems = append(problems, field.NotSupported(at.Child("os"), in.OS, known))
+	}
 	if in.OptOutAnnotation != "" {
 		problems = append(problems, check.Key(in.OptOutAnnotation, at.Child("optOutAnnotation"))...)
 	}
@@ -81,6 +89,7 @@ func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
 	}{{at.Child("containers"), in.Containers}, {at.Child("initContainers"), in.InitContainers}} {
 		for i, c := range list.containers {
 			problems = append(problems, checkTexts(&c, list.at.Index(i))...)
+			problems = append(problems, in.checkWindows(c.SecurityContext, list.at.Index(i).Child("securityContext"))...)
 			if seen[c.Name] {
 				problems = append(problems, field.Duplicate(list.at.Index(i).Child("name"), c.Name))
 			}
@@ -95,6 +104,17 @@ func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
 	}
 	problems = append(problems, in.Position.check(at.Child("position"))...)
 	return append(problems, in.InitPosition.check(at.Child("initPosition"))...)
+}
+
+// checkWindows checks the security context of a container that goes into pods for Windows.
+func (in *Spec) checkWindows(context *corev1.SecurityContext, at *field.Path) field.ErrorList {
+	if in.OS == "" || in.OS == linux || context == nil {
+		return nil
+	}
+	if *context != (corev1.SecurityContext{RunAsNonRoot: context.RunAsNonRoot, WindowsOptions: context.WindowsOptions}) {
+		return field.ErrorList{field.Forbidden(at, "in pods for Windows it may have only runAsNonRoot and windowsOptions; remove its other fields, or write os: linux")}
+	}
+	return nil
 }
 
 // checkTexts checks the placeholders of a container.

@@ -96,7 +96,7 @@ func seat(pod *corev1.Pod) error {
 
 func setKube(c *corev1.Container) {
 	if !slices.ContainsFunc(c.Env, func(has corev1.EnvVar) bool { return has.Name == "KUBE" }) {
-		c.Env = append(c.Env, corev1.EnvVar{Name: "KUBE", Value: "true"})
+		c.Env = slices.Insert(c.Env, 0, corev1.EnvVar{Name: "KUBE", Value: "true"})
 	}
 }
 
