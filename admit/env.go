@@ -67,16 +67,15 @@ func (c *Container) AddEnv(all []corev1.EnvVar) {
 
 // references reports whether Kubernetes replaces a part of a value by one of the variables.
 func (e Env) references(value string) bool {
-	for i := 0; i+1 < len(value); i++ {
-		if value[i] != '$' {
-			continue
+	for _, rest, _ := strings.Cut(value, "$"); rest != ""; _, rest, _ = strings.Cut(value, "$") {
+		if value = rest[1:]; rest[0] != '(' {
+			continue // "$$" is a dollar sign that begins no reference
 		}
-		i++ // "$$" is a dollar sign that begins no reference
-		if name, _, closed := strings.Cut(value[i:], ")"); closed && name[0] == '(' {
-			if _, known := e[name[1:]]; known {
-				return true
-			}
+		name, after, closed := strings.Cut(value, ")")
+		if _, known := e[name]; known && closed {
+			return true
 		}
+		value = after
 	}
 	return false
 }

@@ -227,13 +227,15 @@ func injectIntoContainers(req *admit.Request, pod *admit.Pod, in *injection.Inje
 		if slices.ContainsFunc(applying, func(other *injection.Injection) bool { return other.Names(name) }) {
 			continue
 		}
-		own := c.Env()
-		for _, v := range filled.Env {
-			if own.Differs(v) {
-				warnOwn(req, in, "variable", v.Name+" in container "+name, "its value")
+		if len(filled.Env) > 0 {
+			own := c.Env()
+			for _, v := range filled.Env {
+				if own.Differs(v) {
+					warnOwn(req, in, "variable", v.Name+" in container "+name, "its value")
+				}
 			}
+			c.AddEnv(filled.Env)
 		}
-		c.AddEnv(filled.Env)
 		for _, m := range in.VolumeMounts {
 			if !c.HasVolumeMount(m.MountPath) {
 				c.AppendVolumeMount(m)

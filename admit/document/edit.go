@@ -36,11 +36,11 @@ func (v *Value) Remove() {
 }
 
 // Append appends a Go value to the array here, which is created if it is absent or null.
-func (v *Value) Append(value any) *Value { return v.insert(atEnd, nil, encode(value), true) }
+func (v *Value) Append(value any) *Value { return v.insert(nil, encode(value), true) }
 
 // Prepend inserts a Go value at the beginning of the array here, which is created if it is absent or null, after what was
 // prepended before. As AppendTexts, it makes no handles of the other elements.
-func (v *Value) Prepend(value any) *Value { return v.insert(atFront, nil, encode(value), false) }
+func (v *Value) Prepend(value any) *Value { return v.insert(v, encode(value), false) }
 
 // TextMember is a member of an object whose value is a string.
 type TextMember struct{ Key, Text string }
@@ -48,12 +48,12 @@ type TextMember struct{ Key, Text string }
 // AppendTexts appends an object to the array here, as Append does. Members whose text is empty are left out. It makes no
 // handles of the other elements, which would take five times as much memory as they do.
 func (v *Value) AppendTexts(members ...TextMember) *Value {
-	return v.insert(atEnd, nil, v.texts(members), false)
+	return v.insert(nil, v.texts(members), false)
 }
 
 // PrependTexts inserts such an object as Prepend does.
 func (v *Value) PrependTexts(members ...TextMember) *Value {
-	return v.insert(atFront, nil, v.texts(members), false)
+	return v.insert(v, v.texts(members), false)
 }
 
 func (v *Value) texts(members []TextMember) []byte {
@@ -66,21 +66,12 @@ func (v *Value) texts(members []TextMember) []byte {
 
 // InsertBefore inserts a Go value into the array here before one of its elements.
 func (v *Value) InsertBefore(element *Value, value any) *Value {
-	return v.insert(atElement, element, encode(value), true)
+	return v.insert(element, encode(value), true)
 }
 
-// spot says where insert inserts.
-type spot int
-
-const (
-	atElement spot = iota // before an element
-	atFront               // after what was prepended before
-	atEnd
-)
-
-// insert inserts JSON. If it need not open a list that was sent, the children of the list are what was prepended and
-// appended, until it is opened.
-func (v *Value) insert(where spot, before *Value, raw []byte, open bool) *Value {
+// insert inserts JSON before an element; before v itself: after what was prepended before; nil: at the end. If it need not
+// open a list that was sent, the children of the list are what was prepended and appended, until it is opened.
+func (v *Value) insert(before *Value, raw []byte, open bool) *Value {
 	child := v.newChild("")
 	if v.doc.err != nil || !v.makeContainer('[') {
 		return child
@@ -96,12 +87,13 @@ func (v *Value) insert(where spot, before *Value, raw []byte, open bool) *Value 
 	}
 	v.saveUndo()
 	at := len(v.children)
-	switch where {
-	case atElement:
-		at = max(0, slices.Index(v.children, before))
-	case atFront:
+	switch before {
+	case nil:
+	case v:
 		at = min(int(v.front), at)
 		v.front++
+	default:
+		at = max(0, slices.Index(v.children, before))
 	}
 	if at == len(v.children) {
 		v.children = append(v.children, child) // undo restores the old length

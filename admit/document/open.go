@@ -53,7 +53,7 @@ func (v *Value) childAt(at uint32, early []*Value) *Value {
 	name := ""
 	if v.base[0] == '{' {
 		name = v.tape.keyOf(&v.tape.entries[at])
-		for _, child := range early[v.front:] {
+		for _, child := range early {
 			if child.name == name {
 				return child
 			}
