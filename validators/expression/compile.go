@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -43,6 +42,9 @@ type compiled struct {
 	result  *cel.Type
 	reads   reads
 	sites   []site
+	loops   map[int64]int64 // see loopsOf
+
+	overloads overloads
 }
 
 // Program is a compiled rule. It may be evaluated concurrently.
@@ -67,7 +69,7 @@ type validation struct {
 
 // Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
 func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.ErrorList) {
-	s := scope{env: c.plain, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
+	s := scope{env: c.plain, overloads: c.overloads, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
 	if len(rule.Variables) > 0 {
 		var err error
 		if s.env, s.variablesType, err = withVariables(c.env); err != nil {
@@ -108,6 +110,7 @@ func (p *Program) ratchet() {
 // scope holds what the expressions of one rule see, and the problems found in them.
 type scope struct {
 	env           *cel.Env
+	overloads     overloads
 	variablesType *apiservercel.DeclType
 	variables     map[string]*compiled
 	problems      field.ErrorList
@@ -207,7 +210,7 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 	if s.onlyCheck {
 		return x
 	}
-	x.sites = sitesOf(tree.NativeRep())
+	x.sites, x.loops, x.overloads = sitesOf(tree.NativeRep()), loopsOf(tree.NativeRep()), s.overloads
 	for _, note := range s.languageNotes(text, tree.NativeRep()) {
 		s.notes = append(s.notes, at.String()+": "+note)
 	}
@@ -226,7 +229,7 @@ func (x *compiled) plan(env *cel.Env, tree *cel.Ast) (err error) {
 			err = errors.New("cannot be prepared for evaluation; the keys of maps must be of type bool, int, uint or string")
 		}
 	}()
-	x.program, err = env.Program(tree, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&yielding{}), cel.CustomDecoratorV2(x.locate))
+	x.program, err = env.Program(tree, cel.CostTracking(&yielding{}), cel.CustomDecoratorV2(x.bounded), cel.CustomDecoratorV2(x.locate))
 	return err
 }
 

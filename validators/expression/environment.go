@@ -27,6 +27,7 @@ type Compiler struct {
 	env         *cel.Env // without variables
 	plain       *cel.Env // for rules that have none: an environment of its own would be most of a rule's memory
 	noVariables *apiservercel.DeclType
+	overloads   overloads
 	turns       turns
 	// onlyCheck leaves out what is needed to evaluate.
 	onlyCheck bool
@@ -49,6 +50,9 @@ func compilerOf(base *cel.Env) (*Compiler, error) {
 		return nil, err
 	}
 	c := &Compiler{env: env, turns: newTurns()}
+	if c.overloads, err = overloadsOf(env); err != nil {
+		return nil, err
+	}
 	c.plain, c.noVariables, err = withVariables(env)
 	return c, err
 }

@@ -76,7 +76,7 @@ type Violation struct {
 // Evaluate evaluates a rule: its match conditions, and if all of them are true, its validations. It ends when the
 // context does. What it has read of the review is kept there for the next rule.
 func (p *Program) Evaluate(ctx context.Context, review *Review) (v Verdict) {
-	review.reader.ctx, review.reader.turns = ctx, p.turns
+	review.reader.begin(ctx, p.turns)
 	defer review.reader.rest()
 	if v.Unmet, v.Failures = p.unmet(ctx, review); v.Unmet != "" || len(v.Failures) > 0 {
 		return v
@@ -154,12 +154,12 @@ func (p *Program) unmet(ctx context.Context, review *Review) (name string, failu
 }
 
 // run evaluates an expression and charges its cost, with its variables' cost, to the budget. It ends with the context of
-// the review: loops look at it every hundred rounds, and so does what reads the documents.
+// the review, see reader.spend.
 func (e *evaluation) run(x *compiled) (ref.Val, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evaluating %q: %w", x.text, err)
 	}
-	value, details, err := x.program.ContextEval(e.ctx, e)
+	value, details, err := x.program.Eval(e)
 	if err != nil && e.ctx.Err() != nil {
 		return nil, fmt.Errorf("evaluating %q: %w", x.text, e.ctx.Err())
 	}
@@ -221,6 +221,8 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 		return once(&e.namespace, e.review.Namespace.value), true
 	case variablesName:
 		return once(&e.variables, e.lazyVariables), true
+	case readerName:
+		return &e.review.reader, true
 	}
 	return nil, false
 }

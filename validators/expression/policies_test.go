@@ -207,7 +207,7 @@ func cpuOf(b *testing.B, evaluate func(context.Context) string) time.Duration {
 }
 
 // cpu returns the CPU time of this process so far.
-func cpu(b *testing.B) time.Duration {
+func cpu(b testing.TB) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		b.Fatal(err)

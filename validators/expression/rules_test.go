@@ -254,7 +254,7 @@ func BenchmarkTenRules(b *testing.B) {
 	for i, line := range strings.Split(strings.TrimSpace(tenRules), "\n") {
 		fmt.Fprintf(&text, "- {name: r%d, match: {apiGroups: [\"\"], resources: [pods], operations: [CREATE]}, validations: [%s]}\n", i, strings.TrimPrefix(line, "- "))
 	}
-	raw, err := os.ReadFile("../samples/reviews/mutate-pods/production-pod.json")
+	raw, err := os.ReadFile("../../samples/reviews/mutate-pods/production-pod.json")
 	if err != nil {
 		b.Fatal(err)
 	}

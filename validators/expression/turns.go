@@ -4,16 +4,26 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// turns let long evaluations have half of the processors, and not more: the others are for reviews that are decided in
-// a fraction of a millisecond.
+// turns let long evaluations, and those that make much, have half of the processors, and not more: the others are for reviews
+// that are decided in a fraction of a millisecond. There are also not more than the memory allows.
 type turns chan struct{}
 
-func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+func newTurns() turns {
+	inMemory := debug.SetMemoryLimit(-1) / memoryPerTurn
+	return make(turns, max(1, min(runtime.GOMAXPROCS(0)/2, int(inMemory))))
+}
+
+// madeWithoutTurn are the bytes that a rule may make without a turn, as they are in what is counted for every review.
+const madeWithoutTurn = 64 << 10
+
+// memoryPerTurn is the part of the memory limit of which a turn may take maxMade and maxNeeds, in bytes.
+const memoryPerTurn = 64 << 20
 
 // take waits for a turn, and reports whether it got one before the context ended.
 func (t turns) take(ctx context.Context) bool {
@@ -35,6 +45,9 @@ type yielding struct{ library.CostEstimator }
 func (y *yielding) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	if rand.Uint32()%callsPerYield == 0 {
 		runtime.Gosched()
+	}
+	if function == roundFunction {
+		return new(uint64)
 	}
 	return y.CostEstimator.CallCost(function, overload, args, result)
 }

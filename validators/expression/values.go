@@ -13,22 +13,34 @@ import (
 )
 
 // reader reads the documents of one review. It makes each value once, when an expression asks for it first, because
-// expressions ask again and again in loops. Values and reader must not be used after the documents are released.
+// expressions ask again and again in loops. It also counts what the evaluation takes. Values and reader must not be used
+// after the documents are released.
 type reader struct {
 	ctx   context.Context
-	reads uint
 	turns turns
 	turn  bool // it has one
+	spent int  // about how many nanoseconds the evaluations of the review have taken
+	next  int  // when to look at the context again
+
+	work, made int // by calls of functions for the rule: nanoseconds, and bytes of results
 }
 
-// step counts a step of reading. The evaluation ends when its context has ended: a function of the library that
-// compares two long lists is not interrupted otherwise. A long evaluation waits for its turn.
-func (r *reader) step() {
-	if r.reads++; r.reads%readsPerCheck != 0 {
+// begin begins the evaluation of a rule.
+func (r *reader) begin(ctx context.Context, turns turns) {
+	r.ctx, r.turns, r.work, r.made = ctx, turns, 0, 0
+}
+
+// step counts a value that is read: a function of the library that compares two long lists is not interrupted otherwise.
+func (r *reader) step() { r.spend(workOfRead) }
+
+// spend counts work that is going to be done. The evaluation ends when its context has ended, and a long one waits for its turn.
+func (r *reader) spend(nanoseconds int) {
+	if r.spent += nanoseconds; r.spent < r.next {
 		return
 	}
+	r.next = r.spent + workPerCheck
 	ended := r.ctx.Err() != nil
-	if !ended && !r.turn && r.turns != nil && r.reads >= readsPerTurn {
+	if !ended && !r.turn && r.turns != nil && r.spent >= workPerTurn {
 		r.turn = r.turns.take(r.ctx)
 		ended = !r.turn
 	}
@@ -45,9 +57,11 @@ func (r *reader) rest() {
 	}
 }
 
+// Nanoseconds.
 const (
-	readsPerCheck = 256      // values that are read between two looks at the context: some ten microseconds
-	readsPerTurn  = 8 * 1024 // values that are read before an evaluation needs a turn: some milliseconds
+	workOfRead   = 50
+	workPerCheck = 20_000    // between two looks at the context
+	workPerTurn  = 2_000_000 // before an evaluation needs a turn
 )
 
 // value returns a part of a document as the value that an expression of the API server sees: whole numbers as int,
@@ -60,6 +74,7 @@ func (r *reader) value(of document.Raw) ref.Val {
 	case document.Array:
 		return &list{raw: of, reader: r, rest: of.Children()}
 	case document.Text:
+		r.spend(4 * len(of.Bytes()))
 		return types.String(of.Text())
 	case document.True:
 		return types.True

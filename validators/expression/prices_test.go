@@ -1,0 +1,55 @@
+package expression
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/cel-go/common/decls"
+
+	"usher.dev/usher/test/costs"
+)
+
+// TestCallsAreBounded: the most expensive call of each function, on the texts of a tenant, takes no more than it was to take,
+// within a wide margin, as it is refused otherwise before it is made.
+func TestCallsAreBounded(t *testing.T) {
+	compiler := newCompiler(t)
+	for _, c := range costs.Calls() {
+		program := compile(t, compiler, expect(c.Expression))
+		for _, size := range []int{27 << 10, 1 << 20} {
+			review := Review{Object: raw(t, c.Object(size))}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := cpu(t)
+			said := describe(program.Evaluate(t.Context(), &review))
+			took, counted := cpu(t)-start, time.Duration(review.reader.spent)
+			runtime.ReadMemStats(&after)
+			made := (after.TotalAlloc - before.TotalAlloc) >> 20
+			t.Logf("%v of CPU, %v counted, %d MiB: %s on %d KiB %.80s", took, counted, made, c.Expression, size>>10, said)
+			if took > 5*(counted+20*time.Millisecond) && !raceDetector {
+				t.Errorf("%s on %d KiB: %v of CPU, but only %v counted", c.Expression, size>>10, took, counted)
+			}
+			if made > 5*(maxMade+maxNeeds)>>20 && !strings.HasPrefix(c.Expression, "lists.range(1000)") {
+				t.Errorf("%s on %d KiB makes %d MiB", c.Expression, size>>10, made)
+			}
+		}
+	}
+}
+
+// scannedNames are the functions that look at their arguments once or twice, or are no calls for the library.
+var scannedNames = strings.Fields("_<_ _<=_ _>_ _>=_ in _in_ startsWith endsWith getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours " +
+	"getMilliseconds getMinutes getMonth getSeconds getHost getHostname getPort getScheme format.named _[_] _?._ _[?_] _?_:_ _&&_ _||_")
+
+// TestAllFunctionsHavePrices: a function of a newer Kubernetes needs a price, too.
+func TestAllFunctionsHavePrices(t *testing.T) {
+	for name, f := range newCompiler(t).env.Functions() {
+		dependent := slices.ContainsFunc(f.OverloadDecls(), func(o *decls.OverloadDecl) bool {
+			return len(o.ArgTypes()) > 0 && !strings.HasPrefix(o.ArgTypes()[0].TypeName(), "kubernetes.authorization.") // there is no authorizer
+		})
+		if dependent && prices[name] == nil && !constant[name] && !slices.Contains(scannedNames, name) {
+			t.Errorf("%s is in none of prices, constant and scannedNames", name)
+		}
+	}
+}
