@@ -31,7 +31,7 @@ const refused, failed = "refused", "failed"
 
 // ours returns a function that evaluates an expression anew, and returns its result and cost; or what has become of it.
 func (b both) ours(t *testing.T, text string) func() string {
-	s := scope{env: b.compiler.plain, variablesType: b.compiler.noVariables, variables: map[string]*compiled{}}
+	s := scope{env: b.compiler.plain, overloads: b.compiler.overloads, variablesType: b.compiler.noVariables, variables: map[string]*compiled{}}
 	x := s.compile(text, nil, nil)
 	if len(s.problems) > 0 {
 		return func() string { return refused }
