@@ -6,6 +6,7 @@ import (
 	"usher.dev/usher/internal/metric"
 	"usher.dev/usher/internal/poll"
 	"usher.dev/usher/server/callers"
+	"usher.dev/usher/server/connections"
 )
 
 var callersTotal = metric.Counter("usher_callers_total",
@@ -17,6 +18,7 @@ func (s *service) openCallers(ctx context.Context) error {
 	if gate == nil {
 		return err
 	}
+	gate.Proven = connections.Proven
 	s.edge.Caller = gate.Check
 	s.metrics.MustRegister(metric.Collector(func(add metric.Add) {
 		for result, n := range gate.Counts() {

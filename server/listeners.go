@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/server/callers"
 	"usher.dev/usher/server/connections"
 )
 
@@ -37,7 +38,7 @@ func (s *service) listen(name, address string, most int) (*connections.Listener,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_connections", Help: "Open connections.", ConstLabels: label},
 			func() float64 { return float64(bounded.Open()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "usher_connections_evicted_total",
-			Help: "Idle connections that were closed to make room for new ones.", ConstLabels: label},
+			Help: "Connections that were closed to make room for others.", ConstLabels: label},
 			func() float64 { return float64(bounded.Evicted()) }))
 	return bounded, nil
 }
@@ -72,6 +73,9 @@ func (s *service) listenAndServe(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = reviews.Close() }()
+	if s.Callers.Auth == callers.Enforce {
+		reviews.CutUnproven()
+	}
 	ops, err := s.listen("operations", s.OpsListen, maxOperationsConnections)
 	if err != nil {
 		return err
@@ -120,6 +124,7 @@ func newServer(handler http.Handler, l *connections.Listener, errors *stdlog.Log
 func newReviewServer(handler http.Handler, l *connections.Listener, errors *stdlog.Logger) *http.Server {
 	server := newServer(givingWay(l, handler), l, errors)
 	l.KeepUnused(server.IdleTimeout)
+	server.ConnContext = l.Context
 	return server
 }
 

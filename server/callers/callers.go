@@ -23,7 +23,7 @@ type Result string
 const (
 	Known            Result = "known"
 	Missing          Result = "missing"           // neither a certificate nor a token
-	WrongCertificate Result = "wrong-certificate" // not of a CA in the file, or not valid now
+	WrongCertificate Result = "wrong-certificate" // not of a CA in the file, not valid now, or one of too many
 	WrongName        Result = "wrong-name"        // a certificate of the CA, for another name
 	WrongToken       Result = "wrong-token"
 )
@@ -32,7 +32,7 @@ const (
 var reasons = map[Result]string{
 	Known:            "",
 	Missing:          "neither a client certificate nor a bearer token was sent",
-	WrongCertificate: "the client certificate is not valid, or not of a CA in the file of --client-ca",
+	WrongCertificate: "the client certificate is not valid, not of a CA in the file of --client-ca, or sent with more than three others",
 	WrongName:        "the client certificate is for a name that --client-names does not list",
 	WrongToken:       "the bearer token is not in the file of --bearer-token-file",
 }
@@ -43,6 +43,7 @@ type Gate struct {
 	Tokens       *Tokens
 	Enforce      bool // otherwise unknown callers are only counted and logged
 	Log          logrus.FieldLogger
+	Proven       func(context.Context) // called with that of each request of a known caller; may be nil
 
 	tallies map[Result]*tally // of all results
 }
@@ -95,6 +96,9 @@ func (g *Gate) Check(r *http.Request) error {
 	of := g.tallies[result]
 	of.count.Add(1)
 	if result == Known {
+		if g.Proven != nil {
+			g.Proven(r.Context())
+		}
 		return nil
 	}
 	of.lines.Do(func() { g.report(r, result) })

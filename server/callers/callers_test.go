@@ -227,22 +227,81 @@ func TestGateAgain(t *testing.T) {
 // TestRemembered: a certificate is verified once, but counts only until it ends.
 func TestRemembered(t *testing.T) {
 	ours := newAuthority(t)
-	a := &authorities{roots: x509.NewCertPool(), valid: map[[32]byte]time.Time{}}
-	a.roots.AddCert(ours.cert)
+	a := newAuthorities(ours.cert)
 	leaf, _ := x509.ParseCertificate(ours.issue(t, "a", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(time.Minute) }).Certificate[0])
 	chain := []*x509.Certificate{leaf}
 	now := time.Now()
-	if !a.issued(chain, now) || len(a.valid) != 1 || !a.issued(chain, now) {
+	if !a.issued(chain, now) || len(a.verdicts) != 1 || !a.issued(chain, now) {
 		t.Error("it is not remembered")
 	}
 	if a.issued(chain, now.Add(2*time.Minute)) {
 		t.Error("it is valid after its end")
 	}
-	for i := range 3 * maxValid {
-		a.remember([32]byte{byte(i), byte(i >> 8)}, now)
+	foreign, _ := x509.ParseCertificate(newAuthority(t).issue(t, "a").Certificate[0])
+	refused := []*x509.Certificate{foreign, leaf}
+	if a.issued(refused, now) || len(a.verdicts) != 2 {
+		t.Error("what was refused is not remembered")
 	}
-	if len(a.valid) > maxValid {
-		t.Errorf("%d are remembered", len(a.valid))
+	a.roots = append(a.roots, foreign)
+	if a.issued(refused, now) || !a.issued(refused, now.Add(refusal)) {
+		t.Error("it is not refused for a while")
+	}
+	for i := range 3 * maxRemembered {
+		a.remember([32]byte{byte(i), byte(i >> 8)}, judged{})
+	}
+	if len(a.verdicts) > maxRemembered {
+		t.Errorf("%d are remembered", len(a.verdicts))
+	}
+}
+
+// TestChains: a chain that leads to a CA is verified in any order, and no signature is checked with a key for which only the
+// sender vouches: a crafted chain costs as many checks as it has certificates, each with a key of ours.
+func TestChains(t *testing.T) {
+	ours, foreign := newAuthority(t), newAuthority(t)
+	signs := func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
+	}
+	under := func(a authority, name string, changes ...func(*x509.Certificate)) authority {
+		made := a.issue(t, name, changes...)
+		leaf, _ := x509.ParseCertificate(made.Certificate[0])
+		return authority{leaf, made.PrivateKey.(*ecdsa.PrivateKey)}
+	}
+	first := under(ours, "first", signs)
+	second := under(first, "second", signs)
+	third := under(second, "third", signs)
+	leaf := under(second, "apiserver").cert
+	notCA := under(ours, "user")
+	forged := []*x509.Certificate{under(foreign, "apiserver").cert}
+	for range 3 {
+		forged = append(forged, under(foreign, "ca", signs).cert) // all are called "ca", and so is ours
+	}
+	for name, c := range map[string]struct {
+		chain         []*x509.Certificate
+		issued        bool
+		atMost, below int // checks, and those with a key that is not ours
+	}{
+		"direct":                     {[]*x509.Certificate{notCA.cert}, true, 1, 0},
+		"two intermediates":          {[]*x509.Certificate{leaf, second.cert, first.cert}, true, 3, 2},
+		"in another order, with CA":  {[]*x509.Certificate{leaf, first.cert, ours.cert, second.cert}, true, 9, 5},
+		"the certificate is the CA":  {[]*x509.Certificate{ours.cert}, true, 3, 2},
+		"without the first":          {[]*x509.Certificate{leaf, second.cert}, false, 0, 0},
+		"five":                       {[]*x509.Certificate{under(third, "apiserver").cert, third.cert, second.cert, first.cert, ours.cert}, false, 0, 0},
+		"forged":                     {forged, false, 4, 0},
+		"forged below a certificate": {[]*x509.Certificate{under(notCA, "apiserver").cert, notCA.cert}, false, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks, below := 0, 0
+			counted := c.chain[:len(c.chain)%(maxChain+1)] // none of those that are too many
+			signedBy([]*x509.Certificate{ours.cert}, counted, func(child, parent *x509.Certificate) error {
+				if checks++; parent != ours.cert {
+					below++
+				}
+				return child.CheckSignatureFrom(parent)
+			})
+			if issued := newAuthorities(ours.cert).issued(c.chain, time.Now()); issued != c.issued || checks > c.atMost || below > c.below {
+				t.Errorf("issued: %v, %d checks, %d with a key that is not ours", issued, checks, below)
+			}
+		})
 	}
 }
 
@@ -278,6 +337,15 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// manyCAs returns more CAs than a file may contain.
+func manyCAs(t *testing.T) (text string) {
+	t.Helper()
+	for range maxAuthorities + 1 {
+		text += string(newAuthority(t).pem())
+	}
+	return text
+}
+
 // TestBadFiles: what is wrong with a file, without its content.
 func TestBadFiles(t *testing.T) {
 	ca := newAuthority(t).pem()
@@ -289,6 +357,7 @@ func TestBadFiles(t *testing.T) {
 		{"a key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "and nothing else", "line 1"},
 		{"garbage in PEM", string(ca) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 2 cannot be read", "line 1"},
 		{"trailing garbage", string(ca) + secret, "and nothing else", "line 1"},
+		{"many CAs", manyCAs(t), "contains more than 32 CAs", "line 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := written(t, "", []byte(test.text))

@@ -25,16 +25,30 @@ type Certificates struct {
 	current *poll.Current[authorities]
 }
 
-// authorities are the CAs of a file, and the certificates that were found to be theirs.
+// authorities are the CAs of a file, and the verdicts on chains that were sent.
 type authorities struct {
-	roots *x509.CertPool
+	roots []*x509.Certificate
 
-	mu    sync.RWMutex
-	valid map[[sha256.Size]byte]time.Time // until when
+	mu       sync.RWMutex
+	verdicts map[[sha256.Size]byte]judged
 }
 
-// maxValid is the number of certificates that are remembered as valid.
-const maxValid = 1000
+// judged is the verdict on a chain, and until when it counts.
+type judged struct {
+	issued bool
+	until  time.Time
+}
+
+const (
+	// maxChain is the maximum number of certificates that a client may send.
+	maxChain = 4
+	// maxAuthorities is the maximum number of CAs in a file. All of those that have one name may be tried.
+	maxAuthorities = 32
+	// maxRemembered is the number of chains of which the verdict is remembered.
+	maxRemembered = 1000
+	// refusal is the time for which a chain stays refused: it may be valid later.
+	refusal = time.Minute
+)
 
 // OpenCertificates reads the CAs of a PEM file. If names are given, a certificate must have one of them as its common
 // name or as a subject alternative name.
@@ -49,23 +63,31 @@ func (c *Certificates) read() (*authorities, poll.Sum, error) {
 	if err != nil {
 		return nil, poll.Sum{}, fmt.Errorf("--client-ca: %w", err)
 	}
-	next := &authorities{roots: x509.NewCertPool(), valid: map[[sha256.Size]byte]time.Time{}}
-	found := 0
-	for rest := text; len(bytes.TrimSpace(rest)) > 0; found++ {
+	next := newAuthorities()
+	for rest := text; len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
 			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: must contain CA certificates in PEM, and nothing else", c.file)
 		}
 		ca, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: certificate %d cannot be read: %w", c.file, found+1, err)
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: certificate %d cannot be read: %w", c.file, len(next.roots)+1, err)
 		}
-		next.roots.AddCert(ca)
+		if !slices.ContainsFunc(next.roots, ca.Equal) {
+			next.roots = append(next.roots, ca)
+		}
+		if len(next.roots) > maxAuthorities {
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs: remove those that sign no client certificate", c.file, maxAuthorities)
+		}
 	}
-	if found == 0 {
+	if len(next.roots) == 0 {
 		return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s contains no certificate", c.file)
 	}
 	return next, poll.SumOf(text), nil
+}
+
+func newAuthorities(roots ...*x509.Certificate) *authorities {
+	return &authorities{roots: roots, verdicts: map[[sha256.Size]byte]judged{}}
 }
 
 // check checks a chain of certificates whose key the handshake has proven.
@@ -82,33 +104,77 @@ func (c *Certificates) check(chain []*x509.Certificate, now time.Time) Result {
 
 // issued reports whether a chain is valid now for a client, and leads to one of the CAs.
 func (a *authorities) issued(chain []*x509.Certificate, now time.Time) bool {
-	key := sha256.Sum256(chain[0].Raw)
-	a.mu.RLock()
-	until, found := a.valid[key]
-	a.mu.RUnlock()
-	if found && now.Before(until) {
-		return true
-	}
-	options := x509.VerifyOptions{Roots: a.roots, Intermediates: x509.NewCertPool(), CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	for _, intermediate := range chain[1:] {
-		options.Intermediates.AddCert(intermediate)
-	}
-	chains, err := chain[0].Verify(options)
-	if err != nil {
+	if len(chain) > maxChain {
 		return false
 	}
-	a.remember(key, earliestEnd(chains[0]))
-	return true
+	key := sumOf(chain)
+	a.mu.RLock()
+	known := a.verdicts[key]
+	a.mu.RUnlock()
+	if !now.Before(known.until) {
+		known = a.verify(chain, now)
+		a.remember(key, known)
+	}
+	return known.issued
 }
 
-func (a *authorities) remember(key [sha256.Size]byte, until time.Time) {
+// verify returns the verdict on a chain.
+func (a *authorities) verify(chain []*x509.Certificate, now time.Time) judged {
+	refused := judged{until: now.Add(refusal)}
+	signed := signedBy(a.roots, chain, (*x509.Certificate).CheckSignatureFrom)
+	if !slices.ContainsFunc(signed, chain[0].Equal) {
+		return refused
+	}
+	chains, err := chain[0].Verify(x509.VerifyOptions{Roots: pool(a.roots), Intermediates: pool(signed), CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return refused
+	}
+	return judged{true, earliestEnd(chains[0])}
+}
+
+// signedBy returns the CAs, and the certificates of a chain that lead to them. It begins at the CAs, so that no signature is
+// checked with a key for which only its sender vouches: such keys may be of any kind, and all have one subject.
+func signedBy(trusted, chain []*x509.Certificate, check func(c, parent *x509.Certificate) error) []*x509.Certificate {
+	trusted = slices.Clone(trusted)
+	for grown := true; grown; {
+		grown = false
+		for _, c := range chain {
+			signs := func(parent *x509.Certificate) bool {
+				return bytes.Equal(c.RawIssuer, parent.RawSubject) && check(c, parent) == nil
+			}
+			if !slices.ContainsFunc(trusted, c.Equal) && slices.ContainsFunc(trusted, signs) {
+				trusted, grown = append(trusted, c), true
+			}
+		}
+	}
+	return trusted
+}
+
+func pool(all []*x509.Certificate) *x509.CertPool {
+	made := x509.NewCertPool()
+	for _, c := range all {
+		made.AddCert(c)
+	}
+	return made
+}
+
+func sumOf(chain []*x509.Certificate) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, c := range chain {
+		_, _ = h.Write(c.Raw)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+func (a *authorities) remember(key [sha256.Size]byte, v judged) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.valid) >= maxValid {
-		clear(a.valid)
+	if len(a.verdicts) >= maxRemembered {
+		clear(a.verdicts)
 	}
-	a.valid[key] = until
+	a.verdicts[key] = v
 }
 
 func earliestEnd(chain []*x509.Certificate) time.Time {

@@ -14,6 +14,8 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,12 +26,14 @@ import (
 // its answer has been written. All methods may be called concurrently, except that only one goroutine may call Accept.
 type Listener struct {
 	*net.TCPListener
-	limit    int                       // the maximum number of open connections
-	cutsBusy bool                      // see CutBusy; does not change once connections are accepted
-	stopping atomic.Pointer[time.Time] // since when, or nil
-	stopped  chan struct{}             // closed when a stopping listener was closed
-	patience time.Duration             // see patience
-	unused   time.Duration             // see KeepUnused; 0 for the server's own limit
+	limit            int                       // the maximum number of open connections
+	cutsBusy         bool                      // see CutBusy; does not change once connections are accepted
+	cutsUnproven     bool                      // see CutUnproven; neither does this
+	turns, strangers chan struct{}             // see turns; strangers are sources that are not known, if cutsUnproven
+	stopping         atomic.Pointer[time.Time] // since when, or nil
+	stopped          chan struct{}             // closed when a stopping listener was closed
+	patience         time.Duration             // see patience
+	unused           time.Duration             // see KeepUnused; 0 for the server's own limit
 
 	mu      sync.Mutex
 	changed sync.Cond // a connection was closed or became idle, or the listener was closed
@@ -39,7 +43,8 @@ type Listener struct {
 	evicted int       // connections that were closed to make room
 	fresh   list.List // idle, of *conn that have had no answer yet; the first has been silent the longest
 	kept    list.List // idle, of *conn that have had one; the first has been silent the longest
-	all     list.List // of *conn, if cutsBusy; the first was accepted first
+	all     list.List // of *conn that may be closed even if busy, see CutBusy and CutUnproven; the first was accepted first
+	sources map[netip.Prefix]*source
 	asked   time.Time // when the new connection arrived that Accept returns next; zero if cutsBusy
 	flooded time.Time // see flood; zero before the first one
 	alarm   *time.Timer
@@ -50,6 +55,9 @@ type conn struct {
 	*net.TCPConn
 	listener *Listener
 	unused   *unused // nil from the first request on
+	source   *source
+	turns    atomic.Pointer[turns] // while its handshake computes; nil otherwise
+	proven   bool                  // see Proven, which alone writes it
 
 	// Guarded by listener.mu.
 	place  *list.Element // in listener.fresh or kept; nil while a request is in progress, and when ending
@@ -62,7 +70,9 @@ type conn struct {
 
 // Bound returns a listener that keeps at most limit connections open at once; limit must be at least 1.
 func Bound(l *net.TCPListener, limit int) *Listener {
-	bounded := &Listener{TCPListener: l, limit: limit, stopped: make(chan struct{}), patience: patience}
+	processors := runtime.GOMAXPROCS(0)
+	bounded := &Listener{TCPListener: l, limit: limit, stopped: make(chan struct{}), patience: patience,
+		turns: make(chan struct{}, processors), strangers: make(chan struct{}, (processors+1)/2), sources: map[netip.Prefix]*source{}}
 	bounded.changed.L = &bounded.mu
 	bounded.alarm = time.AfterFunc(time.Hour, bounded.wake)
 	bounded.alarm.Stop()
@@ -75,40 +85,61 @@ func Bound(l *net.TCPListener, limit int) *Listener {
 func (l *Listener) CutBusy() { l.cutsBusy = true }
 
 // Crowded reports whether more than half of the connections are open that may be. Every answer must then say Connection:
-// close, which ends a connection without losing a request.
+// close, which ends a connection without losing a request. With CutUnproven, those that give way first do not count.
 func (l *Listener) Crowded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.cutsUnproven {
+		return l.open-l.ending-l.all.Len() > l.limit/2
+	}
 	return l.open > l.limit/2
 }
 
 // Accept waits for a connection. If the limit is reached, it first waits for one to end, and then closes those that have
 // been silent the longest without having sent a request, or else a kept one. If none is idle, it goes on waiting: a request
-// in progress is not cut off (except with CutBusy), and a connection that waits in the kernel's queue uses no resources
-// here and is served a little later, whereas closing it would fail its review.
+// in progress is not cut off (except with CutBusy or CutUnproven), and a connection that waits in the kernel's queue uses no
+// resources here and is served a little later, whereas closing it would fail its review.
 func (l *Listener) Accept() (net.Conn, error) {
-	tcp, err := l.next()
-	if err != nil {
-		return nil, err
+	for {
+		tcp, err := l.next()
+		if err != nil {
+			return nil, err
+		}
+		if c, err := l.admit(tcp); c != nil || err != nil {
+			return c, err
+		}
 	}
+}
+
+// admit waits for room for a connection. It closes that of a greedy source, and returns nil.
+func (l *Listener) admit(tcp *net.TCPConn) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.cutsBusy {
 		l.asked = time.Now()
 	}
+	source := l.enter(tcp.RemoteAddr())
 	for l.open >= l.limit && !l.closed {
+		if l.greedy(source) {
+			l.leave(source)
+			l.evicted++
+			_ = tcp.Close()
+			return nil, nil
+		}
 		if l.open-l.ending >= l.limit {
 			l.makeRoom()
 		}
 		l.changed.Wait()
 	}
 	if l.closed {
+		l.leave(source)
 		_ = tcp.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{TCPConn: tcp, listener: l, unused: l.newUnused(), born: time.Now()}
-	if l.cutsBusy {
+	c := &conn{TCPConn: tcp, listener: l, unused: l.newUnused(), source: source, born: time.Now()}
+	if l.cutsBusy || l.cutsUnproven {
 		c.since = l.all.PushBack(c)
+		source.unproven++
 	}
 	l.open++
 	l.markIdle(c)
@@ -126,17 +157,13 @@ func (l *Listener) Close() error {
 
 // State tracks the state of a connection. It must be the ConnState of the server.
 func (l *Listener) State(given net.Conn, state http.ConnState) {
-	over, secured := given.(*tls.Conn)
-	if secured {
-		given = over.NetConn()
-	}
-	c := given.(*conn)
+	c := connOf(given)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch state {
 	case http.StateNew:
 		if c.unused != nil {
-			c.unused.ready.Store(!secured)
+			c.unused.ready.Store(given == net.Conn(c)) // without TLS
 		}
 	case http.StateActive:
 		c.unused = nil
@@ -150,6 +177,7 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 		l.unmarkIdle(c)
 		l.forget(c)
 		l.open--
+		l.leave(c.source)
 		if c.ending {
 			l.ending--
 		}
@@ -157,19 +185,37 @@ func (l *Listener) State(given net.Conn, state http.ConnState) {
 	}
 }
 
-// Read reads, and records that the connection is not silent.
+// connOf returns the connection below TLS.
+func connOf(given net.Conn) *conn {
+	if over, secured := given.(*tls.Conn); secured {
+		given = over.NetConn()
+	}
+	return given.(*conn)
+}
+
+// Read reads, and records that the connection is not silent. In a handshake it waits for its turn to compute.
 func (c *conn) Read(p []byte) (int, error) {
+	c.endTurn()
 	n, err := c.TCPConn.Read(p)
-	if n > 0 {
-		c.begin()
-		c.listener.mu.Lock()
-		defer c.listener.mu.Unlock()
-		if c.place != nil {
-			c.heard = time.Now()
-			c.listener.idle(c).MoveToBack(c.place)
-		}
+	if n == 0 {
+		return n, err
+	}
+	c.begin()
+	c.listener.hear(c)
+	if late := c.compute(n); late != nil {
+		return 0, late
 	}
 	return n, err
+}
+
+// hear records that an idle connection is not silent.
+func (l *Listener) hear(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.place != nil {
+		c.heard = time.Now()
+		l.idle(c).MoveToBack(c.place)
+	}
 }
 
 // wake makes Accept check again. Taking the lock makes sure that Accept does not miss the signal on its way into Wait.
@@ -207,6 +253,7 @@ func (l *Listener) forget(c *conn) {
 	if c.since != nil {
 		l.all.Remove(c.since)
 		c.since = nil
+		c.source.unproven--
 	}
 }
 

@@ -31,9 +31,12 @@ func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 	for _, p := range prepare {
 		p(s.Listener)
 	}
-	s.Server = &http.Server{ConnState: s.State, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = &http.Server{ConnState: s.State, ConnContext: s.Context, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			s.wait(r.Context())
+		}
+		if r.URL.Path == "/known" {
+			Proven(r.Context())
 		}
 		if s.closing.Load() || s.giving.Load() && s.Crowded() {
 			w.Header().Set("Connection", "close")
@@ -105,13 +108,20 @@ type client struct {
 // dial connects, and waits until the given number of connections is open.
 func (s *served) dial(t *testing.T, open int) *client {
 	t.Helper()
-	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	c := s.dialFrom(t, "127.0.0.1")
+	clustertest.Eventually(t, "the connection is open", func() bool { return s.Open() == open })
+	return c
+}
+
+// dialFrom connects from an address.
+func (l *Listener) dialFrom(t *testing.T, source string) *client {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	clustertest.Eventually(t, "the connection is open", func() bool { return s.Open() == open })
 	return &client{c, bufio.NewReader(c)}
 }
 

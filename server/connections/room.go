@@ -62,17 +62,17 @@ func (l *Listener) makeRoom() {
 	}
 }
 
-// evictFresh closes the connections that have sent no request and may be closed now, up to half of the limit: the next new
-// ones must not wait one after the other.
+// evictFresh closes the connections that have sent no request, or are not proven, and may be closed now, up to half of the
+// limit: the next new ones must not wait one after the other.
 func (l *Listener) evictFresh() {
-	wait := l.freshPatience()
+	patience := l.freshPatience()
 	for n := range l.limit/2 - 1 {
 		hearUnread(&l.fresh)
-		front := l.fresh.Front()
-		if front == nil || l.silent(front.Value.(*conn)) < wait {
+		given, wait := l.firstFresh(patience)
+		if given == nil || wait > 0 {
 			return
 		}
-		l.evict(front.Value.(*conn))
+		l.evict(given)
 		if n+2 > l.limit/4 { // with the one that was closed before
 			l.flooded = time.Now()
 		}
@@ -99,19 +99,31 @@ func (l *Listener) silent(c *conn) time.Duration {
 
 // first returns the connection that may be closed first, and how long to wait before; nil if there is none.
 func (l *Listener) first() (given *conn, wait time.Duration) {
-	if front := l.fresh.Front(); front != nil {
-		given = front.Value.(*conn)
-		wait = l.freshPatience() - l.silent(given)
-	}
+	given, wait = l.firstFresh(l.freshPatience())
 	if front := l.kept.Front(); front != nil && (given == nil || wait > 0) {
 		kept := front.Value.(*conn)
 		if until := l.patience - l.silent(kept); given == nil || until < wait {
 			given, wait = kept, until
 		}
 	}
-	if front := l.all.Front(); front != nil && (given == nil || wait > 0) {
+	if front := l.all.Front(); l.cutsBusy && front != nil && (given == nil || wait > 0) {
 		oldest := front.Value.(*conn)
 		return oldest, grace - time.Since(oldest.born)
+	}
+	return given, wait
+}
+
+// firstFresh is first for connections that have sent no request, or are not proven.
+func (l *Listener) firstFresh(patience time.Duration) (given *conn, wait time.Duration) {
+	if l.cutsUnproven {
+		if given = l.firstUnproven(); given != nil {
+			wait = l.patience - time.Since(given.born)
+		}
+		return given, wait
+	}
+	if front := l.fresh.Front(); front != nil {
+		given = front.Value.(*conn)
+		wait = patience - l.silent(given)
 	}
 	return given, wait
 }

@@ -21,6 +21,8 @@ func (l *Listener) KeepUnused(most time.Duration) { l.unused = most }
 // late as the first byte of others. The connection gives way like them.
 type unused struct {
 	most   time.Duration // see KeepUnused
+	sent   int           // bytes of the handshake so far
+	until  time.Time     // when the handshake must be complete
 	ready  atomic.Bool   // the handshake is complete, or there is none; endSilent reads it, too
 	asked  time.Time     // when the server began to wait for the request; zero before
 	head   time.Duration // the server's time for the head
@@ -34,6 +36,7 @@ func (u *unused) deadline(given, now time.Time) time.Time {
 	case given.IsZero():
 		u.ready.Store(true)
 	case !u.ready.Load():
+		u.until = given
 	case u.asked.IsZero():
 		u.asked, u.head = now, given.Sub(now)
 		return now.Add(u.most)
@@ -65,6 +68,7 @@ func (l *Listener) newUnused() *unused {
 
 // SetReadDeadline sets the deadline of the server, or a later one before the first request.
 func (c *conn) SetReadDeadline(t time.Time) error {
+	c.endTurn() // the handshake is complete, if there was one
 	if c.unused != nil {
 		t = c.unused.deadline(t, time.Now())
 	}

@@ -81,7 +81,7 @@ func TestDrainAwaitsHandshakes(t *testing.T) {
 const headTime, readTime = 300 * time.Millisecond, 2 * time.Second
 
 // unusedServer starts a server that keeps unused connections for the given time, and returns its listener.
-func unusedServer(t *testing.T, keep time.Duration, secured bool, handler http.HandlerFunc) *Listener {
+func unusedServer(t *testing.T, keep time.Duration, secured bool, handler http.HandlerFunc, prepare ...func(*Listener, *httptest.Server)) *Listener {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
 	t.Cleanup(s.Close)
@@ -91,6 +91,9 @@ func unusedServer(t *testing.T, keep time.Duration, secured bool, handler http.H
 	inFlood(l)
 	s.Listener, s.Config.ConnState = l, l.State
 	s.Config.ReadHeaderTimeout, s.Config.ReadTimeout = headTime, readTime
+	for _, p := range prepare {
+		p(l, s)
+	}
 	if secured {
 		s.StartTLS()
 	} else {

@@ -363,6 +363,7 @@ var worst = map[string][]string{
 func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
 	t.Run("rules", func(t *testing.T) { attackRules(t, during) })
+	t.Run("callers", func(t *testing.T) { attackCallers(t, during) })
 	var brief []costly
 	var p *process
 	for _, r := range sampleInstance(t).Routes() {
