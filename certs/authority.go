@@ -9,6 +9,7 @@
 package certs
 
 import (
+	"bytes"
 	"cmp"
 	"crypto"
 	"crypto/ecdsa"
@@ -20,6 +21,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +80,30 @@ func (p Pair) load(certName, keyName string) (tls.Certificate, error) {
 			keyName, err, certName)
 	}
 	cert.Leaf = leaf // X509KeyPair leaves it out under GODEBUG=x509keypairleaf=0
+	if cert.Certificate, err = distinct(cert.Certificate); err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s: %w", certName, err)
+	}
 	return cert, nil
+}
+
+// maxChain and maxChainSize bound the certificates that a server sends, and their bytes: clients with GnuTLS accept no more of them,
+// and older ones in Go no larger message.
+const maxChain, maxChainSize = 16, 60 << 10
+
+// distinct returns the certificates of a chain without copies, if clients accept them.
+func distinct(chain [][]byte) (once [][]byte, err error) {
+	size := 0
+	for _, der := range chain {
+		if slices.ContainsFunc(once, func(other []byte) bool { return bytes.Equal(der, other) }) {
+			continue
+		}
+		once, size = append(once, der), size+len(der)
+		if len(once) > maxChain || size > maxChainSize {
+			return nil, fmt.Errorf("holds more certificates than clients accept, which is %d of %d KiB in all: it needs the serving certificate "+
+				"and the intermediates up to the CA, and no others", maxChain, maxChainSize>>10)
+		}
+	}
+	return once, nil
 }
 
 // NewAuthority is NewAuthorityUntil for one year.

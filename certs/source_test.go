@@ -99,6 +99,17 @@ func TestBadPair(t *testing.T) {
 	ca := newAuthority(t, at)
 	chained := issue(t, ca, at, local...)
 	chained.Cert = slices.Concat(chained.Cert, ca.Cert)
+	long, large := other, other
+	for range maxChain {
+		long.Cert = slices.Concat(long.Cert, newAuthority(t, at).Cert)
+	}
+	for i := range 2 {
+		names := make([]string, 500)
+		for j := range names {
+			names[j] = fmt.Sprintf("%d-%d.%s.example", i, j, strings.Repeat("a", 60))
+		}
+		large.Cert = slices.Concat(large.Cert, issue(t, ca, at, names...).Cert)
+	}
 	for _, test := range []struct {
 		name string
 		bad  Pair
@@ -116,6 +127,8 @@ func TestBadPair(t *testing.T) {
 		{"old certificate, new key", Pair{good.Cert, other.Key}, KeyFile, "does not match"},
 		{"expired", newPair(t, at.AddDate(-1, 0, -1)), CertFile, "expired on"},
 		{"not yet valid", newPair(t, at.AddDate(0, 0, 1)), CertFile, "not valid before"},
+		{"many certificates", long, CertFile, "more certificates than clients accept"},
+		{"large certificates", large, CertFile, "more certificates than clients accept"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -148,6 +161,23 @@ func TestBadPair(t *testing.T) {
 			}
 			wantServed(t, s, other)
 		})
+	}
+}
+
+// TestCopies: clients can connect although a file has many copies of its certificates: each is sent once.
+func TestCopies(t *testing.T) {
+	at := time.Now()
+	ca := newAuthority(t, at)
+	pair := issue(t, ca, at, local...)
+	pair.Cert = slices.Concat(slices.Repeat(pair.Cert, 900), ca.Cert, ca.Cert)
+	dir := t.TempDir()
+	put(t, dir, pair)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if served, _ := s.GetCertificate(nil); len(served.Certificate) != 2 {
+		t.Errorf("%d certificates are sent", len(served.Certificate))
 	}
 }
 

@@ -50,8 +50,14 @@ func NewAddress(service, base, caFile string) (a Address, err error) {
 	if err := checkBundle(a.CABundle); err != nil {
 		return a, fmt.Errorf("--ca-file %s: %w", caFile, err)
 	}
+	if len(a.CABundle) > maxBundle {
+		return a, fmt.Errorf("--ca-file %s: must have at most %d KiB, because every webhook has a copy: leave only the CA of the serving certificate", caFile, maxBundle>>10)
+	}
 	return a, nil
 }
+
+// maxBundle is the maximum size of a caBundle in bytes: those of all webhooks of a configuration are in one object.
+const maxBundle = 32 << 10
 
 // checkBundle returns an error if a text cannot be a caBundle.
 func checkBundle(bundle []byte) error {

@@ -272,6 +272,17 @@ func TestCertsInit(t *testing.T) {
 	if code, out, errors := run(t, "", "webhooks", "--ca-file", filepath.Join(dir, "ca.crt")); code != 0 || strings.Count(out, "caBundle: LS0t") != 4 {
 		t.Errorf("%d %s %s", code, out, errors)
 	}
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := filepath.Join(short, "many.crt")
+	if err := os.WriteFile(many, bytes.Repeat(ca, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errors := run(t, "", "webhooks", "--ca-file", many); code != 2 || !strings.Contains(errors, "at most 32 KiB") {
+		t.Errorf("many CAs: %d %s", code, errors)
+	}
 	s := start(t, "--cert-dir", dir)
 	if s.out.String() != "" {
 		t.Errorf("a service in a cluster greets nobody: %s", s.out)
