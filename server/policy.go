@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/server/callers"
 	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/webhooks"
 )
@@ -43,6 +44,7 @@ func (s *service) use(policy *config.Policy, err error) {
 	for _, warning := range policy.Warnings() {
 		s.Log.Warn("policy: " + warning)
 	}
+	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
 	s.warnOfEnds()
 	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
 }
@@ -85,6 +87,15 @@ func (s *service) compareSections(policy *config.Policy) {
 	if len(dropped) > 0 {
 		s.Log.WithField("sections", strings.Join(dropped, ",")).Warn("policy: sections that an earlier policy had are missing, and what they say is switched off; " +
 			"usher serve --require-sections refuses a policy without them")
+	}
+}
+
+// warnOfForgers logs that limits count what the body of a review says, whoever sends it.
+func (s *service) warnOfForgers(limits ratelimit.Policy) {
+	refuses := func(l ratelimit.Limit) bool { return l.Mode != ratelimit.LimitLog }
+	if s.Callers.Auth != callers.Enforce && slices.ContainsFunc(limits, refuses) {
+		s.Log.Warn("policy: limits: without --auth=enforce, every client that reaches the port can use up the tokens of a user or namespace with forged reviews, " +
+			"and requests of that user are refused; identify the API server, or use mode: log")
 	}
 }
 

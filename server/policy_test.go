@@ -9,6 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/server/callers"
+	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/configtest"
 )
@@ -75,6 +77,27 @@ func TestDroppedSections(t *testing.T) {
 		}
 		if in := s.inForce.Load(); step.current == 1 != (in == policy) {
 			t.Errorf("%s: in force: %v", step.policy, in == policy)
+		}
+	}
+}
+
+// TestForgersAreWarnedOf: who does not check callers, and refuses reviews beyond limits, is told what forged reviews do.
+func TestForgersAreWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		auth, mode string
+		warned     bool
+	}{
+		{"", "enforce", true}, {callers.Off, "enforce", true}, {callers.Log, "enforce", true}, {callers.Enforce, "enforce", false},
+		{callers.Off, "log", false}, {callers.Enforce, "log", false},
+	} {
+		var log bytes.Buffer
+		o := Options{Log: logrus.New(), Callers: callers.Options{Auth: c.auth}}
+		o.Log.SetOutput(&log)
+		policy := configtest.Parse(t, "limits: [{name: all, by: route, perSecond: 1, burst: 1, mode: log}, "+
+			"{name: users, by: user, perSecond: 1, burst: 1, mode: "+c.mode+"}]", ratelimit.Section(nil))
+		newService(o).use(policy, nil)
+		if warned := strings.Contains(log.String(), "with forged reviews"); warned != c.warned {
+			t.Errorf("--auth=%s, mode %s: warned %v\n%s", c.auth, c.mode, warned, log.String())
 		}
 	}
 }
