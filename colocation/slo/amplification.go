@@ -1,10 +1,8 @@
 package slo
 
 import (
-	"iter"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // Amplification returns the ratios by which the resources of a node with the given labels are amplified: decimal
@@ -48,27 +46,6 @@ func largest(value any) (most float64) {
 		}
 	}
 	return most
-}
-
-// Examples yields a node for each strategy of AmplificationKey: one without labels, and one with those that an entry asks for.
-func (c *Config) Examples() iter.Seq2[string, map[string]string] {
-	return func(yield func(string, map[string]string) bool) {
-		s := c.section(AmplificationKey)
-		if !yield("without labels", nil) || s == nil {
-			return
-		}
-		for _, e := range c.entriesOf(s) {
-			texts, _ := sample(e.selector, e.selector)
-			labels := map[string]string{}
-			for _, text := range texts {
-				key, value, _ := strings.Cut(text, "=")
-				labels[key] = value
-			}
-			if !yield("with labels "+shorten(strings.Join(texts, ",")), labels) {
-				return
-			}
-		}
-	}
 }
 
 // layersFor returns the cluster's strategy of a key and that of the first entry that selects a node, and whether they enable it.
