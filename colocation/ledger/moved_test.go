@@ -226,7 +226,7 @@ func TestPodMovesToFormerParent(t *testing.T) {
 		r1.show("q")
 		expect(t, "a pod", b.reserve(r1.Ledger, ask(makePod("from/b", "b", "cpu=6"))), "granted")
 		expect(t, "behind", soon(answer), "waits")
-		behind.show("from", "q", "to")
+		behind.show("to", "q", "from") // in the order in which they were stored
 		time.Sleep(maxChange)
 		expect(t, "not behind", soon(answer), "full from cpu: 5+0+6 of 10")
 	})
