@@ -91,7 +91,7 @@ func partsOf(env *cel.Env) (all []piece, unknown []string) {
 	for name, f := range env.Functions() {
 		for _, o := range f.OverloadDecls() {
 			types := append(slices.Clone(o.ArgTypes()), o.ResultType())
-			if name == operators.OldNotStrictlyFalse || strings.Contains(strings.TrimPrefix(name, operators.In), "@") || slices.ContainsFunc(types, func(t *cel.Type) bool { return strings.Contains(t.TypeName(), ".authorization.") }) {
+			if name == "__not_strictly_false__" || strings.Contains(strings.TrimPrefix(name, operators.In), "@") || slices.ContainsFunc(types, func(t *cel.Type) bool { return strings.Contains(t.TypeName(), ".authorization.") }) {
 				continue
 			}
 			all = append(all, piece{name + " " + o.ID(), o.ResultType(), func(d *drawer, bound map[string]*cel.Type, depth int) string {
