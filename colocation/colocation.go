@@ -221,5 +221,6 @@ type questions struct {
 
 // profileQuestions returns the questions of the steps that apply colocation profiles.
 func (q questions) profileQuestions() mutators.ProfileQuestions {
-	return mutators.ProfileQuestions{Profiles: q.Profiles, Namespace: q.Namespace, OwnersNamespace: q.NamedNamespace, PriorityClass: q.PriorityClass}
+	return mutators.ProfileQuestions{Profiles: q.Profiles, Namespace: q.Namespace, OwnersNamespace: q.NamedNamespace, PriorityClass: q.PriorityClass,
+		LimitRanges: q.LimitRanges}
 }

@@ -60,7 +60,7 @@ spec:
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	return ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf}
+	return ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf, LimitRanges: noRanges}
 }
 
 // BenchmarkColocationProfile includes parsing a pod of 2.9 KB and encoding the patch. The reference takes, for 10

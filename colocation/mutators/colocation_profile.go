@@ -25,6 +25,8 @@ type ProfileQuestions struct {
 	OwnersNamespace NamespaceLabels
 	// PriorityClass returns the value and the preemption policy of a PriorityClass.
 	PriorityClass func(name string) (value int32, preemption *corev1.PreemptionPolicy, known bool, err error)
+	// LimitRanges returns the LimitRanges of a namespace, for the step on pods.
+	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 	// Trees is for the step on quota trees, which runs after the profiles.
 	Trees TreeQuestions
 }
@@ -39,9 +41,9 @@ func colocationProfile(ask ProfileQuestions, skipResources bool) admit.Mutator[a
 	return admit.Mutator[admit.Pod]{
 		Name:  "colocation-profile",
 		Doc:   "applies the colocation profiles that match a pod, by name, the last wins; then translates cpu and memory for its class",
-		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses},
+		Needs: []string{api.CollectionColocationProfiles, admit.CollectionNamespaces, api.CollectionPriorityClasses, admit.CollectionLimitRanges},
 		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
-			return ask.colocate(req, colocated{pod.Meta, pod}, skipResources, PodSubject(req.Namespace, pod, ask))
+			return ask.colocate(req, colocated{pod.Meta, pod, req.Namespace}, skipResources, PodSubject(req.Namespace, pod, ask))
 		},
 	}
 }
@@ -65,7 +67,7 @@ func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResourc
 		req.Explain("no colocation profile matches")
 		return nil
 	}
-	if err := q.apply(profiles, to); err != nil {
+	if err := q.apply(req, profiles, to); err != nil {
 		return err
 	}
 	switch {
@@ -76,7 +78,7 @@ func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResourc
 	case !slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.RequestsClass }):
 		req.Explain("cpu and memory keep their names: no matching profile requests a class")
 	default:
-		translate(req, to.pod, classOf(to.Meta, to.pod))
+		return q.translate(req, to)
 	}
 	return nil
 }

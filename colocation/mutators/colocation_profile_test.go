@@ -43,8 +43,11 @@ func colocationOf(t testing.TB, documents ...string) ProfileQuestions {
 		Namespace:       namespaceOf,
 		OwnersNamespace: namespaceOf,
 		PriorityClass:   priorityClassOf,
+		LimitRanges:     noRanges,
 	}
 }
+
+func noRanges(string) ([]*corev1.LimitRange, error) { return nil, nil }
 
 func namespaceOf(name string) (map[string]string, bool, error) {
 	labels, known := map[string]map[string]string{"colocation": {"enable-koordinator-colocation": "true"}, "other": nil}[name]
@@ -97,7 +100,7 @@ scheduler: nonExistSchedulerName, class:  5999
 `
 	batch = `i limits: batch-cpu=500 batch-memory=1Gi, requests: batch-cpu=500 batch-memory=1Gi
 c limits: batch-cpu=1k batch-memory=4Gi, requests: batch-cpu=1k batch-memory=4Gi
-overhead: batch-cpu=1k batch-memory=2Gi
+overhead: cpu=1 memory=2Gi
 `
 	native = `i limits: cpu=500m memory=1Gi, requests: cpu=500m memory=1Gi
 c limits: cpu=1 memory=4Gi, requests: cpu=1 memory=4Gi
@@ -336,24 +339,23 @@ func TestWhichPodsAreTranslated(t *testing.T) {
 		{"LS without priority", "qosClass: LS", pod(``, "null", ","+limits, ""), "native"},
 		{"SYSTEM without priority", "qosClass: SYSTEM", pod(``, "null", ","+limits, ""), "native"},
 		{"none, Burstable", "priorityClassName: odd", pod(``, "null", ","+limits, ""), "native"},
-		{"none, BestEffort: overhead", "priorityClassName: odd", pod(``, "null", "", `,"overhead":{"cpu":"1500m"}`), "overhead"},
 		{"status.qosClass is not believed", "priorityClassName: odd", strings.TrimSuffix(pod(``, "null", ","+limits, ""), "}") + `,"status":{"qosClass":"BestEffort"}}`, "native"},
 		{"lower case is no QoS", "labels: {koordinator.sh/qosClass: be}", pod(``, "null", ","+limits, ""), "native"},
 		{"by patch", "patch: {metadata: {labels: {koordinator.sh/qosClass: BE}}}", pod(``, "null", ","+limits, ""), "batch"},
-		{"by patch of the priority", "patch: {spec: {priority: 7100}}", pod(``, "null", ","+limits, ""), "mid"},
+		{"by patch of the priority", "patch: {spec: {priorityClassName: x, priority: 7100}}", pod(``, "null", ","+limits, ""), "mid"},
+		{"by patch of the priority alone", "patch: {spec: {priority: 7100, overhead: {cpu: 1}}}", pod(``, "null", ","+limits, ""), "native"},
 		{"by mapping", "labelKeysMapping: {q: koordinator.sh/qosClass}", pod(`"q":"BE"`, "null", ","+limits, ""), "batch"},
 		{"nothing asks for the class that the pod has", "labels: {x: y}", pod(`"koordinator.sh/qosClass":"BE"`, "5500", ","+limits, ""), "native"},
 		{"what the user wrote himself", "qosClass: BE", pod(``, "null", `,"resources":{"limits":{"kubernetes.io/batch-cpu":7,"cpu":2},"requests":{"kubernetes.io/batch-memory":"1Gi"}}`, ""),
-			"c limits: batch-cpu=2k, requests: batch-cpu=2k batch-memory=1Gi\n"},
+			"c limits: batch-cpu=7, requests: batch-cpu=7 batch-memory=1Gi\n"},
 		{"a fraction is rounded up", "qosClass: BE", pod(``, "null", `,"resources":{"requests":{"cpu":"0.0015","memory":"100M"}}`, ""), "c limits: , requests: batch-cpu=2 batch-memory=100M\n"},
 		{"a request of its own stays", "qosClass: BE", pod(``, "null", `,"resources":{"requests":{"cpu":"1"},"limits":{"cpu":"2"}}`, ""), "c limits: batch-cpu=2k, requests: batch-cpu=1k\n"},
 		{"no quantity stays", "qosClass: BE", pod(``, "null", `,"resources":{"requests":{"cpu":"much"}}`, ""), "quantities must match"},
 	}
 	wants := map[string]string{
-		"batch":    "c limits: batch-cpu=1500 batch-memory=1Gi ephemeral-storage=1Gi, requests: batch-cpu=1500 batch-memory=1Gi\n",
-		"mid":      "c limits: ephemeral-storage=1Gi mid-cpu=1500 mid-memory=1Gi, requests: mid-cpu=1500 mid-memory=1Gi\n",
-		"native":   "c limits: cpu=1500m ephemeral-storage=1Gi memory=1Gi, requests: \n",
-		"overhead": "c limits: , requests: \noverhead: batch-cpu=1500\n",
+		"batch":  "c limits: batch-cpu=1500 batch-memory=1Gi ephemeral-storage=1Gi, requests: batch-cpu=1500 batch-memory=1Gi\n",
+		"mid":    "c limits: ephemeral-storage=1Gi mid-cpu=1500 mid-memory=1Gi, requests: mid-cpu=1500 mid-memory=1Gi\n",
+		"native": "c limits: cpu=1500m ephemeral-storage=1Gi memory=1Gi, requests: \n",
 	}
 	for _, c := range cases {
 		after, _, err := colocate(t, colocationOf(t, "metadata: {name: a}\nspec: {"+c.gives+"}"), c.pod)
@@ -385,6 +387,84 @@ func TestSkipIsOfOneProfile(t *testing.T) {
 	after, _, err := runOnce(t, colocationProfile(colocationOf(t, asking), true), admit.AsPod, pod)
 	if err != nil || !strings.Contains(tell(after), "requests: cpu=1\n") {
 		t.Errorf("gate: %v %s", err, tell(after))
+	}
+}
+
+// TestRefilledAmounts: what has the new name already wins over what a LimitRange has filled in, and is not lost silently.
+func TestRefilledAmounts(t *testing.T) {
+	for resources, want := range map[string][2]string{
+		`"requests":{"kubernetes.io/batch-cpu":"4k","cpu":"100m"},"limits":{"kubernetes.io/batch-cpu":"4k","cpu":"2"}`: {"limits: batch-cpu=4k, requests: batch-cpu=4k",
+			"dropped, because the pod asks for koord-batch resources in their place: spec.containers[0].resources.requests.cpu=100m, spec.containers[0].resources.limits.cpu=2. LimitRanges fill in such amounts"},
+		`"requests":{"kubernetes.io/batch-cpu":"4k","cpu":"4"}`:                               {"limits: , requests: batch-cpu=4k", ""},
+		`"requests":{"kubernetes.io/batch-cpu":"4k"},"limits":{"cpu":"16"}`:                   {"limits: batch-cpu=16k, requests: batch-cpu=4k", ""},
+		`"requests":{"kubernetes.io/batch-cpu":"4k"},"limits":{"cpu":"2"}`:                    {"limits: , requests: batch-cpu=4k", "limits.cpu=2"},
+		`"requests":{"cpu":"4"},"limits":{"cpu":"2"}`:                                         {"limits: batch-cpu=2k, requests: batch-cpu=4k", ""}, // the API server refuses it
+		`"requests":{"cpu":"2"},"limits":{"kubernetes.io/batch-cpu":"4k"}`:                    {"limits: batch-cpu=4k, requests: batch-cpu=2k", ""},
+		`"requests":{"kubernetes.io/batch-memory":"8Gi"},"limits":{"cpu":"1","memory":"4Gi"}`: {"limits: batch-cpu=1k, requests: batch-cpu=1k batch-memory=8Gi", "limits.memory=4Gi"},
+	} {
+		after, req, err := colocate(t, colocationOf(t, "metadata: {name: a}\nspec: {qosClass: BE}"), `{"spec":{"containers":[{"name":"c","resources":{`+resources+`}}]}}`)
+		said := strings.Join(req.Warnings(), "\n")
+		if err != nil || !strings.HasSuffix(tell(after), "c "+want[0]+"\n") || !strings.Contains(said, want[1]) || (want[1] == "") != (said == "") {
+			t.Errorf("%s: %v, %q\n%s", resources, err, said, tell(after))
+		}
+	}
+}
+
+// within returns questions about a namespace with a LimitRange.
+func within(t *testing.T, class, items string) ProfileQuestions {
+	t.Helper()
+	ask := colocationOf(t, "metadata: {name: a}\nspec: {priorityClassName: "+class+"}")
+	ask.LimitRanges = func(string) ([]*corev1.LimitRange, error) {
+		var lr corev1.LimitRange
+		err := yaml.UnmarshalStrict([]byte("metadata: {name: lr}\nspec: {limits: ["+items+"]}"), &lr)
+		return []*corev1.LimitRange{&lr}, err
+	}
+	return ask
+}
+
+// TestLimitRangeThatDemands: a pod that could not be stored is refused with the way out, unless it keeps cpu and memory.
+func TestLimitRangeThatDemands(t *testing.T) {
+	for _, c := range []struct{ class, item, want string }{
+		{"koord-batch", "{type: Container, max: {cpu: 16}}", "spec.containers: Forbidden: LimitRange lr has a max of cpu for each Container, and pods of class koord-batch have kubernetes.io/batch-cpu instead; bound that"},
+		{"koord-mid", "{type: Pod, min: {memory: 1Gi}}", "LimitRange lr has a min of memory for each Pod, and pods of class koord-mid have kubernetes.io/mid-memory instead"},
+		{"koord-batch", "{type: Pod, maxLimitRequestRatio: {cpu: 2}}", "has a maxLimitRequestRatio of cpu for each Pod"},
+		{"koord-batch", "{type: Container, default: {cpu: 1}, defaultRequest: {memory: 1Gi}, max: {kubernetes.io/batch-cpu: 4k}}", ""},
+		{"koord-batch", "{type: PersistentVolumeClaim, max: {cpu: 1}}", ""},
+		{"koord-prod", "{type: Container, max: {cpu: 16}}", ""},
+	} {
+		_, _, err := runOnce(t, colocationProfile(within(t, c.class, c.item), false), admit.AsPod, `{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1"}}}]}}`)
+		if refused, _ := errors.AsType[*field.Error](err); (refused == nil) != (c.want == "") || c.want != "" && !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s, %s: %v, want %q", c.class, c.item, err, c.want)
+		}
+	}
+}
+
+// TestLimitRangeOfBatchResources: what it gives is not the pod's own amount.
+func TestLimitRangeOfBatchResources(t *testing.T) {
+	const batch, both = "{type: Container, default: {kubernetes.io/batch-cpu: 16k}, defaultRequest: {kubernetes.io/batch-cpu: 16k}}",
+		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 100m, kubernetes.io/batch-cpu: 16k}}"
+	for _, c := range [][3]string{ // the LimitRange, the container as LimitRanger leaves it, the result
+		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"16k"},"limits":{"kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=16k, requests: batch-cpu=4k"},
+		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"5k"}`, "limits: , requests: batch-cpu=5k"},
+		{both, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"16k"},"limits":{"cpu":"4","kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=4k, requests: batch-cpu=4k"},
+		{both, `"requests":{"cpu":"100m","kubernetes.io/batch-cpu":"16k"},"limits":{"cpu":"2","kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=16k, requests: batch-cpu=16k"},
+	} {
+		after, _, err := colocate(t, within(t, "koord-batch", c[0]), `{"spec":{"containers":[{"name":"c","resources":{`+c[1]+`}}]}}`)
+		if err != nil || !strings.HasSuffix(tell(after), "c "+c[2]+"\n") {
+			t.Errorf("%s: %v\n%s", c[1], err, tell(after))
+		}
+	}
+}
+
+// TestOwnedFields: of a stored patch, what plug-ins of the API server own is left out, and so is nothing else.
+func TestOwnedFields(t *testing.T) {
+	after, req, err := colocate(t, colocationOf(t, "metadata: {name: a}\nspec: {qosClass: BE, patch: {spec: {overhead: {cpu: 1}, preemptionPolicy: Never, schedulerName: s}}}"),
+		`{"spec":{"overhead":{"cpu":"250m"},"containers":[]}}`)
+	want := []string{"colocation profile a: part of the patch is not applied: spec.patch.spec.overhead: Forbidden: leave it out: the RuntimeClass in spec.runtimeClassName determines it",
+		"colocation profile a: part of the patch is not applied: spec.patch.spec.preemptionPolicy: Forbidden: use spec.priorityClassName of the profile, which sets it too",
+		"spec.overhead keeps cpu and memory: it must equal the overhead of the RuntimeClass"}
+	if diff := cmp.Diff(want, req.Warnings()); err != nil || diff != "" || !strings.HasSuffix(tell(after), "scheduler: s, class: \noverhead: cpu=250m\n") {
+		t.Errorf("%v\n%s\n%s", err, diff, tell(after))
 	}
 }
 
@@ -521,7 +601,7 @@ func TestRandomProfiles(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%s: %v", name, problems)
 		}
-		ask := ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf}
+		ask := ProfileQuestions{Profiles: func() (*profile.Set, error) { return set, nil }, Namespace: namespaceOf, OwnersNamespace: namespaceOf, PriorityClass: priorityClassOf, LimitRanges: noRanges}
 		raw := string(mustJSON(randomColocated(r)))
 		after, _, err := runOnce(t, colocationProfile(ask, false), admit.AsPod, raw)
 		if err != nil {

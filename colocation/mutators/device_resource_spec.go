@@ -109,11 +109,16 @@ const wholeCard = 100
 // completeGPU writes the derived amounts into both requests and limits.
 func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
 	if gpu, ok := amounts[api.ResourceGPU]; ok {
+		percent := gpu
+		if own := amounts[api.ResourceGPUCore]; completed(amounts) && own.Cmp(gpu) != 0 {
+			percent = own
+			req.Warnf("container %q: koordinator.sh/gpu=%s is dropped, because the amounts that it stands for are set", c.Name(), &gpu)
+		}
 		for _, name := range []corev1.ResourceName{api.ResourceGPUCore, api.ResourceGPUMemoryRatio} {
-			if own, ok := amounts[name]; ok && own.Cmp(gpu) != 0 {
+			if own, ok := amounts[name]; ok && own.Cmp(percent) != 0 {
 				req.Warnf("container %q: %s=%s is replaced by the %s of koordinator.sh/gpu; set only one of them", c.Name(), name, &own, &gpu)
 			}
-			amounts[name] = gpu
+			amounts[name] = percent
 		}
 		delete(amounts, api.ResourceGPU)
 	}
@@ -129,6 +134,15 @@ func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
 			}
 		}
 	}
+}
+
+// completed reports whether an earlier run has completed the amounts: then a LimitRange, or another webhook, has filled in
+// what it removed.
+func completed(amounts gpuAmounts) bool {
+	core, cored := amounts[api.ResourceGPUCore]
+	ratio, rated := amounts[api.ResourceGPUMemoryRatio]
+	_, shared := amounts[api.ResourceGPUShared]
+	return cored && rated && shared && core.Cmp(ratio) == 0
 }
 
 // cardsOf returns how many cards a container uses: several only if it requests whole ones, by memory or, without a

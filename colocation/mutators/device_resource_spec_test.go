@@ -60,6 +60,9 @@ func TestDeviceResourceSpec(t *testing.T) {
 		{"memory=4Gi", "=", "memory=4Gi shared=1"},
 		{"shared=2", "=", "shared=2"},
 		{"gpu=100 core=50", "=", "core=100 ratio=100 shared=1"},
+		{"gpu=50 core=200 ratio=200 shared=2", "=", "core=200 ratio=200 shared=2"}, // a LimitRange has filled in gpu
+		{"gpu=50", "core=200 ratio=200 shared=2", "core=200 ratio=200 shared=2"},
+		{"gpu=100 core=50 ratio=50", "=", "core=100 ratio=100 shared=1"},
 		{"gpu=100000", "=", "core=100k ratio=100k shared=1k"},
 		{"cpu=1", "=", "cpu=1"},
 		// Only one of the two lists, or a part of it.
@@ -156,9 +159,10 @@ func TestDeviceResourceSpecPatch(t *testing.T) {
 
 func TestDeviceResourceSpecWarns(t *testing.T) {
 	for list, want := range map[string]string{
-		"gpu=100 core=50":  `container "c": koordinator.sh/gpu-core=50 is replaced by the 100 of koordinator.sh/gpu; set only one of them`,
-		"gpu=100 ratio=70": `container "c": koordinator.sh/gpu-memory-ratio=70 is replaced by the 100 of koordinator.sh/gpu; set only one of them`,
-		"gpu=100 core=100": ``,
+		"gpu=100 core=50":                    `container "c": koordinator.sh/gpu-core=50 is replaced by the 100 of koordinator.sh/gpu; set only one of them`,
+		"gpu=100 ratio=70":                   `container "c": koordinator.sh/gpu-memory-ratio=70 is replaced by the 100 of koordinator.sh/gpu; set only one of them`,
+		"gpu=100 core=100":                   ``,
+		"gpu=50 core=200 ratio=200 shared=2": `container "c": koordinator.sh/gpu=50 is dropped, because the amounts that it stands for are set`,
 	} {
 		d, _ := document.Parse([]byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":` + lists(list) + `}}]}}`))
 		req := &admit.Request{Object: d}

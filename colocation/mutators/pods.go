@@ -3,10 +3,12 @@ package mutators
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,10 +22,12 @@ type colocated struct {
 	admit.Meta // the object whose labels and annotations are set
 	// pod gets scheduler, priority and patch; nil for a reservation without a template.
 	pod *admit.Pod
+	// namespace is that of the pod; empty for a reservation, whose template no LimitRange concerns.
+	namespace string
 }
 
 // apply applies profiles one after the other. An error names the profile that caused it.
-func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error {
+func (q ProfileQuestions) apply(req *admit.Request, profiles []*profile.Profile, to colocated) error {
 	ends := newSuffixes(profiles)
 	for _, p := range profiles {
 		applyKeys(p, to.Meta)
@@ -32,6 +36,9 @@ func (q ProfileQuestions) apply(profiles []*profile.Profile, to colocated) error
 		}
 		if err := q.applySpec(p, to); err != nil {
 			return err
+		}
+		for _, problem := range p.LeftOut {
+			req.Warnf("colocation profile %s: part of the patch is not applied: %s", p.Name, problem)
 		}
 	}
 	return nil
@@ -168,53 +175,133 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 	return api.PriorityClassWithDefault(labels, pod.Priority(), pod.Spec)
 }
 
-// translate renames a pod's cpu and memory for its class: in containers, for the pod as a whole, and in its
-// overhead. Other resources, and all resources of classes that use native ones, are unchanged.
-func translate(req *admit.Request, pod *admit.Pod, class api.PriorityClass) {
+// translate renames the pod's cpu and memory for its class: in containers, and for the pod as a whole. Other resources, and
+// all resources of classes that use native ones, are unchanged. So is the overhead: the plug-in RuntimeClass owns it.
+func (q ProfileQuestions) translate(req *admit.Request, to colocated) error {
+	pod, class := to.pod, classOf(to.Meta, to.pod)
 	if _, ok := api.Translate(class, corev1.ResourceCPU); !ok {
 		req.Explain("cpu and memory keep their names in priority class %s", cmp.Or(string(class), "none"))
-		return
+		return nil
+	}
+	t := translation{class: class}
+	if to.namespace != "" {
+		var err error
+		if t.ranges, err = q.LimitRanges(to.namespace); err != nil {
+			return fmt.Errorf("LimitRanges of namespace %s: %w", to.namespace, err)
+		}
 	}
 	for c := range pod.Containers() {
-		translateRequirements(c.Resources(), class)
+		t.requirements(c.Resources())
 	}
-	if whole := pod.Resources(); hasNative(whole) {
-		translateRequirements(whole, class)
+	if whole := pod.Resources(); hasNative(whole.Requests()) || hasNative(whole.Limits()) {
+		t.requirements(whole)
 		req.Warnf("spec.resources now asks for %s resources, which API servers up to 1.37 refuse; ask for them per container", class)
 	}
-	translateList(pod.Overhead(), class)
-}
-
-// hasNative reports whether there is anything to translate.
-func hasNative(r admit.Requirements) bool {
-	for _, name := range nativeResources {
-		if r.Requests().Has(name) || r.Limits().Has(name) {
-			return true
-		}
+	if hasNative(pod.Overhead()) {
+		req.Warnf("spec.overhead keeps cpu and memory: it must equal the overhead of the RuntimeClass")
 	}
-	return false
+	if len(t.dropped) > 0 {
+		req.Warnf("dropped, because the pod asks for %s resources in their place: %s. LimitRanges fill in such amounts",
+			class, admit.Shorten(strings.Join(t.dropped, ", "), 120))
+	}
+	return t.refusedByRanges()
 }
 
-// translateRequirements translates requests and limits. A limit without a request also becomes the request, which the
-// API server does for native resources only. A missing limit stays missing.
-func translateRequirements(r admit.Requirements, class api.PriorityClass) {
-	translateList(r.Requests(), class)
-	translateList(r.Limits(), class)
+// hasNative reports whether a list has anything that could be translated.
+func hasNative(list admit.Resources) bool {
+	return slices.ContainsFunc(nativeResources, list.Has)
+}
+
+// translation renames the resources of a pod.
+type translation struct {
+	class   api.PriorityClass
+	ranges  []*corev1.LimitRange // of the pod's namespace
+	dropped []string             // amounts that gave way to others
+}
+
+// requirements renames requests and limits. An amount that has the new name already wins: the user has sent it, or an
+// earlier run has renamed it, and then the API server's LimitRanger or another webhook has filled in the native one.
+// It wins over a limit below such a request, too. A limit without a request also becomes the request, which the API
+// server does not do in templates. A missing limit stays missing.
+func (t *translation) requirements(r admit.Requirements) {
+	requests, limits := r.Requests(), r.Limits()
 	for _, native := range nativeResources {
-		name, _ := api.Translate(class, native)
-		if limit, ok := r.Limits().Get(name); ok && !r.Requests().Has(name) {
-			r.Requests().Set(name, limit)
+		name, _ := api.Translate(t.class, native)
+		var least *resource.Quantity
+		if had := t.rename(requests, defaultRequests, native, name, nil); had {
+			asked, _ := requests.Get(name)
+			least = &asked
+		}
+		t.rename(limits, defaultLimits, native, name, least)
+		if limit, ok := limits.Get(name); ok && !requests.Has(name) {
+			requests.Set(name, limit)
 		}
 	}
 }
 
-// translateList moves amounts to the translated names, replacing existing ones.
-func translateList(list admit.Resources, class api.PriorityClass) {
-	for _, native := range nativeResources {
-		name, _ := api.Translate(class, native)
-		if amount, ok := list.Get(native); ok {
-			list.Set(name, api.TranslateAmount(native, amount))
-			list.Remove(native)
+// rename moves an amount, if there is one, to its new name, and reports whether the list had that name before. The amount is
+// dropped if it is below least, or if the list had another, unless only the latter is what LimitRanges give to containers.
+func (t *translation) rename(list admit.Resources, defaults defaultsOf, native, name corev1.ResourceName, least *resource.Quantity) (had bool) {
+	amount, ok := list.Get(native)
+	is, had := list.Get(name)
+	if !ok {
+		return had
+	}
+	renamed := api.TranslateAmount(native, amount)
+	switch given := had && t.gives(defaults, name, is) && !t.gives(defaults, native, amount); {
+	case had && is.Cmp(renamed) == 0:
+	case had && !given, least != nil && renamed.Cmp(*least) < 0:
+		t.dropped = append(t.dropped, list.Path(native).String()+"="+amount.String())
+	default:
+		list.Set(name, renamed)
+	}
+	list.Remove(native)
+	return had
+}
+
+// defaultsOf returns what an item of a LimitRange gives to containers that lack it.
+type defaultsOf func(corev1.LimitRangeItem) corev1.ResourceList
+
+func defaultRequests(item corev1.LimitRangeItem) corev1.ResourceList { return item.DefaultRequest }
+func defaultLimits(item corev1.LimitRangeItem) corev1.ResourceList   { return item.Default }
+
+// gives reports whether a LimitRange gives containers that amount.
+func (t *translation) gives(defaults defaultsOf, name corev1.ResourceName, amount resource.Quantity) bool {
+	return slices.ContainsFunc(t.ranges, func(r *corev1.LimitRange) bool {
+		return slices.ContainsFunc(r.Spec.Limits, func(item corev1.LimitRangeItem) bool {
+			given, is := defaults(item)[name]
+			return is && given.Cmp(amount) == 0
+		})
+	})
+}
+
+// refusedByRanges refuses a pod if a LimitRange demands cpu or memory, which the pods of the class have under another name. The
+// API server would refuse it as well, although its user has set an amount.
+func (t *translation) refusedByRanges() error {
+	for _, r := range t.ranges {
+		for _, native := range nativeResources {
+			if bound := boundOn(native, r); bound != "" {
+				name, _ := api.Translate(t.class, native)
+				return field.Forbidden(field.NewPath("spec", "containers"), fmt.Sprintf(
+					"LimitRange %s has a %s, and pods of class %s have %s instead; bound that in the LimitRange, or use another namespace",
+					r.Name, bound, t.class, name))
+			}
 		}
 	}
+	return nil
+}
+
+// boundOn describes a bound of a LimitRange that demands an amount of a resource; "" if there is none.
+func boundOn(name corev1.ResourceName, r *corev1.LimitRange) string {
+	for _, item := range r.Spec.Limits {
+		if item.Type != corev1.LimitTypeContainer && item.Type != corev1.LimitTypePod {
+			continue
+		}
+		for i, of := range []corev1.ResourceList{item.Min, item.Max, item.MaxLimitRequestRatio} {
+			if _, bounded := of[name]; bounded {
+				return fmt.Sprintf("%s of %s for each %s", [...]string{"min", "max", "maxLimitRequestRatio"}[i], name, item.Type)
+			}
+		}
+	}
+	return ""
 }

@@ -60,7 +60,7 @@ annotations:
 scheduler: old, class:  1 Never
 `
 	reservationBatch = `c limits: batch-cpu=1k batch-memory=4Gi, requests: batch-cpu=1k batch-memory=4Gi
-overhead: batch-cpu=500
+overhead: cpu=500m
 `
 )
 

@@ -41,17 +41,18 @@ func Check(profile *api.ClusterColocationProfile) (problems field.ErrorList) {
 	return problems
 }
 
-// notByPatch are fields of a pod that a patch cannot set: its identity, which the API server has determined, and the
-// fields that must be consistent with a PriorityClass.
-var notByPatch = []struct{ part, name, instead string }{
-	{"metadata", "name", "leave it out: the API server has settled it"},
-	{"metadata", "generateName", "leave it out: the API server has settled it"},
-	{"metadata", "namespace", "leave it out: the API server has settled it"},
-	{"metadata", "uid", "leave it out: the API server has settled it"},
-	{"spec", "priority", "name a class in spec.priorityClassName of the profile, which sets it too"},
-	{"spec", "priorityClassName", "use spec.priorityClassName of the profile, which sets the priority too"},
-	{"spec", "preemptionPolicy", "use spec.priorityClassName of the profile, which sets it too"},
+// ownedFields are the fields of a pod's spec that plug-ins of the API server own: Priority and RuntimeClass refuse a pod that
+// has other values than they compute. No patch may set them. Of a stored one they are left out, unless it also sets the
+// field that they follow from.
+var ownedFields = []struct{ name, follows, instead string }{
+	{"overhead", "", "leave it out: the RuntimeClass in spec.runtimeClassName determines it"},
+	{"priority", "priorityClassName", "name a class in spec.priorityClassName of the profile, which sets it too"},
+	{"priorityClassName", "priorityClassName", "use spec.priorityClassName of the profile, which sets the priority too"},
+	{"preemptionPolicy", "priorityClassName", "use spec.priorityClassName of the profile, which sets it too"},
 }
+
+// identity lists the fields of a pod's metadata that no patch may set.
+var identity = []string{"name", "generateName", "namespace", "uid"}
 
 // checkPatch returns the parts of a patch for which the API server would refuse every pod that gets it.
 func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) {
@@ -63,10 +64,14 @@ func checkPatch(s *api.ClusterColocationProfileSpec) (problems field.ErrorList) 
 		return nil // reported before
 	}
 	at := specPath.Child("patch")
-	for _, f := range notByPatch {
-		part := map[string]map[string]json.RawMessage{"metadata": patch.Metadata, "spec": patch.Spec}[f.part]
-		if _, there := part[f.name]; there {
-			problems = append(problems, field.Forbidden(at.Child(f.part, f.name), f.instead))
+	for _, name := range identity {
+		if _, there := patch.Metadata[name]; there {
+			problems = append(problems, field.Forbidden(at.Child("metadata", name), "leave it out: the API server has settled it"))
+		}
+	}
+	for _, f := range ownedFields {
+		if _, there := patch.Spec[f.name]; there {
+			problems = append(problems, field.Forbidden(at.Child("spec", f.name), f.instead))
 		}
 	}
 	var labels map[string]*string

@@ -132,6 +132,13 @@ func (p *Profile) compilePatch(spec *api.ClusterColocationProfileSpec) {
 			fmt.Sprintf("%v; it must be a strategic merge patch for a Pod, such as {metadata: {labels: {tier: batch}}}", err)))
 		return
 	}
+	members := patch.Members("spec")
+	for _, f := range ownedFields {
+		if slices.Contains(members, f.name) && !slices.Contains(members, f.follows) {
+			patch = patch.Without("spec", f.name)
+			p.LeftOut = append(p.LeftOut, field.Forbidden(specPath.Child("patch", "spec", f.name), f.instead))
+		}
+	}
 	p.Patch = patch
 }
 

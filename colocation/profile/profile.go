@@ -21,6 +21,8 @@ type Profile struct {
 	Labels, Annotations, LabelKeysMapping, AnnotationKeysMapping, LabelSuffixes []Pair
 	// Patch is spec.patch; nil if there is none.
 	Patch *strategic.Patch
+	// LeftOut are the errors of the parts of spec.patch that are not in Patch.
+	LeftOut field.ErrorList
 	// RequestsClass reports that the profile sets a QoS or priority class, so that cpu and memory are translated for
 	// that class. A profile with AnnotationSkipUpdateResources never asks for it; that does not affect other profiles.
 	RequestsClass bool

@@ -172,6 +172,8 @@ func TestPatchOfWhatItCannotGive(t *testing.T) {
 		`{metadata: {name: x}}`:                          "spec.patch.metadata.name: Forbidden",
 		`{metadata: {namespace: x}}`:                     "spec.patch.metadata.namespace: Forbidden",
 		`{spec: {priority: 5}}`:                          "spec.patch.spec.priority: Forbidden",
+		`{spec: {overhead: {cpu: 1}}}`:                   "spec.patch.spec.overhead: Forbidden: leave it out: the RuntimeClass",
+		`{spec: {preemptionPolicy: Never}}`:              "spec.patch.spec.preemptionPolicy: Forbidden",
 		`{spec: {priorityClassName: koord-batch}}`:       "spec.patch.spec.priorityClassName: Forbidden",
 		`{metadata: {labels: {"not a key": v}}}`:         "spec.patch.metadata.labels[not a key]: Invalid value",
 		`{metadata: {labels: {key: "not a value"}}}`:     "spec.patch.metadata.labels[key]: Invalid value",

@@ -103,3 +103,13 @@ func (p *Patch) Members(names ...string) []string {
 	}
 	return slices.Sorted(maps.Keys(at))
 }
+
+// Without returns the patch without a member of one of its parts, which must be there.
+func (p *Patch) Without(part, name string) *Patch {
+	less := *p
+	less.tree = maps.Clone(p.tree)
+	left := maps.Clone(p.tree[part].(object))
+	delete(left, name)
+	less.tree[part] = left
+	return &less
+}
