@@ -117,11 +117,16 @@ func asJSON(t *testing.T, value any) []byte {
 	return raw
 }
 
-// reviewed returns the answer of a route about a new pod.
+// reviewed returns the answer of a route about a new pod, or about a new reservation.
 func reviewed(t *testing.T, mux http.Handler, path, namespace string, raw []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
-	body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},`+
-		`"resource":{"group":"","version":"v1","resource":"pods"},"operation":"CREATE","name":"p","namespace":%q,"userInfo":{"username":"jane"},"object":%s}}`, namespace, raw)
+	kind, resource := `{"group":"","version":"v1","kind":"Pod"}`, `{"group":"","version":"v1","resource":"pods"}`
+	if path == "mutate-reservation" {
+		kind = `{"group":"scheduling.koordinator.sh","version":"v1alpha1","kind":"Reservation"}`
+		resource = `{"group":"scheduling.koordinator.sh","version":"v1alpha1","resource":"reservations"}`
+	}
+	body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":%s,"resource":%s,`+
+		`"operation":"CREATE","name":"p","namespace":%q,"userInfo":{"username":"jane"},"object":%s}}`, kind, resource, namespace, raw)
 	w := harness.Post(mux, path+"/p", []byte(body))
 	var answer admissionv1.AdmissionReview
 	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Response == nil {
