@@ -43,12 +43,15 @@ func piped(t *testing.T, reader, begin string) *output {
 	o := &output{in, &syncBuffer{}, make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		one := make([]byte, 1) // no more than the line
-		for !strings.Contains(o.read.String(), begin) || begin != "" && !strings.HasSuffix(o.read.String(), "\n") {
+		one, line := make([]byte, 1), []byte(nil) // no more than the line
+		for !strings.Contains(o.read.String(), begin) {
 			if _, err := out.Read(one); err != nil {
 				return
 			}
-			_, _ = o.read.Write(one)
+			if line = append(line, one...); one[0] == '\n' {
+				_, _ = o.read.Write(line)
+				line = nil
+			}
 		}
 		readers[reader](out, o.read)
 	}()
