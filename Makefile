@@ -72,7 +72,7 @@ cluster: ## a real control plane with two nodes and usher, on loopback, until Ct
 walk: ## paste the walk-throughs of docs/ and of `make cluster` into a cluster, and compare what they print; some minutes
 	cd test/e2e && go run ./build && USHER_SOAK=1m go test ./cluster -run Soak -count=1 -timeout 30m
 
-attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each; prints what each costs; 20 minutes, Linux, best as root
+attack: ## the most expensive reviews on every route, from 64 sides in 256 MiB, a minute each, and of every function that a rule may call, from 16; prints what each costs; 45 minutes, Linux, best as root
 	USHER_ATTACK=1m go test ./test/process -run 'TestProcessAttack|TestCostTable' -count=1 -timeout 2h -v
 
 chaos: ## cause one fault after the other, measure what each costs, and write the table of docs/operations.md; 15 minutes

@@ -68,7 +68,7 @@ func (l *Limits) drop(n int) { l.held.Add(int64(-n)) }
 // most. Light reviews, which nearly all reviews are, do not wait for heavy ones. The minimum for a heavy review keeps
 // more than eight of them from occupying the processors.
 const (
-	costOfReview  = 64 << 10
+	costOfReview  = 128 << 10 // a half is for what rules make; those that make more take turns
 	costPerByte   = 2
 	costPerValue  = 128
 	costPerObject = 3 << 10                 // a container whose devices are completed has four objects and costs 11 KiB

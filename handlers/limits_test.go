@@ -250,13 +250,13 @@ func TestCosts(t *testing.T) {
 		body     []byte
 		from, to int64
 	}{
-		{"nothing", nil, 1, 100 << 10},
+		{"nothing", nil, 1, 160 << 10},
 		{"a 20 KB pod", bytes.Repeat([]byte(`{"name":"some","list":["of","values"],"among":"others","and":"more"},`), 250), 500 << 10, lightCost},
 		{"a pod as the API server sends it", productionReview(t), 500 << 10, 1200 << 10},
 		{"500 containers with devices", gpus, 6 << 20, 10 << 20},
 		{"500 containers after managedFields", slices.Concat([]byte(`{"managedFields":[{"f:a":{"k:{\"n\":\"]\"}":{}}}],"containers":[`), gpus), 6 << 20, 10 << 20},
 		{"500 containers after managedFields in a string", slices.Concat([]byte(`{"\"managedFields\":[","containers":[`), gpus), 6 << 20, 10 << 20},
-		{"a list of managedFields without an end", []byte(`{"managedFields":[{"f:a":"\`), 1, 100 << 10},
+		{"a list of managedFields without an end", []byte(`{"managedFields":[{"f:a":"\`), 1, 160 << 10},
 		{"7 MiB", make([]byte, MaxBody), 14 << 20, 20 << 20},
 		{"half a million values", bytes.Repeat([]byte("{},"), 500_000), 60 << 20, 80 << 20},
 	} {

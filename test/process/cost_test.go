@@ -364,6 +364,7 @@ func TestProcessAttack(t *testing.T) {
 	during := attackTime(t)
 	t.Run("rules", func(t *testing.T) { attackRules(t, during) })
 	t.Run("callers", func(t *testing.T) { attackCallers(t, during) })
+	t.Run("calls", func(t *testing.T) { attackCalls(t, during) })
 	var brief []costly
 	var p *process
 	for _, r := range sampleInstance(t).Routes() {

@@ -18,7 +18,6 @@ const (
 	workOfPattern       = 10_000
 	memoryOfPattern     = 4 << 10 // for each byte, with a class of Unicode in three
 	memoryOfInstruction = 400
-	maxRepetitions      = 1000 // that the library compiles
 )
 
 // search returns the price of a search in a text, by a program of so many instructions. What comes before the prefix of all
@@ -37,17 +36,40 @@ func search(args []ref.Val, instructions int, prefix string, all bool) price {
 	return price{work: workOfByte*len(text) + int(min(work, tooHeavy)), makes: 2 * memoryOfElement * (matches - 1)}
 }
 
-// matched is the price of a search for a pattern that is compiled for each search.
-func matched(args []ref.Val) price {
+// matched and allMatched are the prices of a search for a pattern that is compiled for each search.
+func matched(args []ref.Val) price    { return compiledSearch(args, false) }
+func allMatched(args []ref.Val) price { return compiledSearch(args, true) }
+
+func compiledSearch(args []ref.Val, all bool) price {
 	text := textOf(args, 1)
-	instructions := 2*len(text) + 2
-	if strings.Contains(text, "{") {
-		instructions *= maxRepetitions
+	compiling := price{work: workOfPattern * len(text), needs: memoryOfPattern * len(text)}
+	if compiling.work > maxCall {
+		return compiling
 	}
-	p := search(args, instructions, "", len(args) > 2)
-	p.work += workOfPattern*len(text) + memoryOfInstruction*instructions
-	p.needs = memoryOfPattern*len(text) + memoryOfInstruction*instructions
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return compiling
+	}
+	instructions := mostInstructions(tree)
+	p := search(args, instructions, "", all)
+	p.work += compiling.work + memoryOfInstruction*instructions
+	p.needs = compiling.needs + memoryOfInstruction*instructions
 	return p
+}
+
+// mostInstructions returns the size that the program of a pattern has at most.
+func mostInstructions(tree *syntax.Regexp) int {
+	n := 2
+	if tree.Op == syntax.OpLiteral {
+		n += len(tree.Rune)
+	}
+	for _, sub := range tree.Sub {
+		n += mostInstructions(sub)
+	}
+	if tree.Op == syntax.OpRepeat {
+		n *= max(tree.Min+1, tree.Max)
+	}
+	return n
 }
 
 // usePattern compiles the pattern of a call that always has the same, as the library does; the library then must not do so.

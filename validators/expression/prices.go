@@ -92,7 +92,7 @@ var prices = map[string]func([]ref.Val) price{
 	"ip.isCanonical": perByte(60, 0, 30), "cidr": perByte(60, 0, 30), "isCIDR": perByte(60, 0, 30), "containsIP": perByte(60, 0, 30),
 	"lists.range": ranged, "slice": listed, "reverse": listed, "unwrapOpt": listed, "optional.unwrap": listed, "flatten": flattened,
 	"distinct": paired, "sets.contains": paired, "sets.intersects": paired, "sets.equivalent": paired, "sort": sorted, "@sortByAssociatedKeys": sorted,
-	"matches": matched, "find": matched, "findAll": matched,
+	"matches": matched, "find": matched, "findAll": allMatched,
 }
 
 // scanned is the price of a function that looks at everything in its arguments once or twice.
