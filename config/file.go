@@ -11,9 +11,6 @@ import (
 	"usher.dev/usher/internal/poll"
 )
 
-// MaxFile is the maximum size of a policy file in bytes, the same as of a ConfigMap.
-const MaxFile = 1 << 20
-
 // Load reads a policy once, from a file or a pipe; an empty name stands for the embedded default. The error lists all
 // problems, one per line.
 func Load(file string, schema Schema) (*Policy, error) {

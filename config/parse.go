@@ -17,6 +17,9 @@ import (
 // Parse reads a policy file, YAML or JSON. All problems are returned at once, each with its path; then the policy is
 // nil.
 func Parse(raw []byte, schema Schema) (*Policy, []error) {
+	if err := checkSize(raw); err != nil {
+		return nil, []error{err}
+	}
 	text, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
 		return nil, []error{fmt.Errorf("not YAML: %w", err)}
@@ -33,6 +36,9 @@ func Parse(raw []byte, schema Schema) (*Policy, []error) {
 		problems = asErrors(shape) // the decoder found the first of them, too
 	}
 	problems = append(problems, asErrors(withoutDuplicates(shape, policy.check()))...)
+	if more := len(problems) - maxProblems; more > 0 {
+		problems = append(problems[:maxProblems], fmt.Errorf("and %d more problems", more))
+	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -57,7 +63,7 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 	problems = CheckVersion(members, Kind)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if section, found := rows[name]; found {
-			problems = append(problems, checkShape(members[name], section.shape, field.NewPath(name))...)
+			problems = append(problems, checkShape(members[name], section.shape, Most(section.tag), field.NewPath(name))...)
 		} else if name != "apiVersion" && name != "kind" {
 			problems = append(problems, unknownField(name, append(schema.Names(), "apiVersion", "kind"), nil))
 		}

@@ -15,8 +15,9 @@ import (
 )
 
 // checkShape returns every value that does not have the type of its field, and every field that does not exist. value is JSON decoded
-// into an any; t is the type that it is for. The decoder would stop at the first one, and name a Go type.
-func checkShape(value any, t reflect.Type, at *field.Path) field.ErrorList {
+// into an any; t is the type that it is for, and most is how many elements a list or a mapping may have. The decoder would stop at the
+// first problem, and name a Go type.
+func checkShape(value any, t reflect.Type, most int, at *field.Path) field.ErrorList {
 	if value == nil { // null leaves a field out
 		return nil
 	}
@@ -25,13 +26,13 @@ func checkShape(value any, t reflect.Type, at *field.Path) field.ErrorList {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return checkShape(value, t.Elem(), at)
+		return checkShape(value, t.Elem(), most, at)
 	case reflect.Struct:
 		return checkStruct(value, t, at)
 	case reflect.Map:
-		return checkMap(value, t.Elem(), at)
+		return checkMap(value, t.Elem(), most, at)
 	case reflect.Slice:
-		return checkList(value, t.Elem(), at)
+		return checkList(value, t.Elem(), most, at)
 	}
 	return checkScalar(value, t.Kind(), at)
 }
@@ -67,8 +68,11 @@ func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.Erro
 		return typeError(value, "a mapping of "+strings.Join(fieldNames(t), ", "), at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if len(problems) > maxProblems {
+			break
+		}
 		if f, found := fieldNamed(t, name); found {
-			problems = append(problems, checkMember(members, name, f.Type, child(at, name))...)
+			problems = append(problems, checkMember(members, name, f.Type, Most(f.Tag), child(at, name))...)
 		} else {
 			problems = append(problems, unknownField(name, fieldNames(t), at))
 		}
@@ -76,34 +80,43 @@ func checkStruct(value any, t reflect.Type, at *field.Path) (problems field.Erro
 	return problems
 }
 
-func checkMap(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
+func checkMap(value any, of reflect.Type, most int, at *field.Path) (problems field.ErrorList) {
 	members, ok := value.(map[string]any)
 	if !ok {
 		return typeError(value, "a mapping", at)
 	}
+	if problems = tooMany(len(members), most, at); problems != nil {
+		return problems
+	}
 	for _, key := range slices.Sorted(maps.Keys(members)) {
-		problems = append(problems, checkMember(members, key, of, at.Key(key))...)
+		problems = append(problems, checkMember(members, key, of, MaxElements, at.Key(key))...)
 	}
 	return problems
 }
 
 // checkMember checks a member of a mapping. A bad value of a type that decodes itself is removed: it would end the decoding of the file, and
 // what follows it would seem to be missing.
-func checkMember(members map[string]any, name string, t reflect.Type, at *field.Path) field.ErrorList {
-	problems := checkShape(members[name], t, at)
+func checkMember(members map[string]any, name string, t reflect.Type, most int, at *field.Path) field.ErrorList {
+	problems := checkShape(members[name], t, most, at)
 	if len(problems) > 0 && isOwnReader(reflect.New(t).Interface()) {
 		delete(members, name)
 	}
 	return problems
 }
 
-func checkList(value any, of reflect.Type, at *field.Path) (problems field.ErrorList) {
+func checkList(value any, of reflect.Type, most int, at *field.Path) (problems field.ErrorList) {
 	elements, ok := value.([]any)
 	if !ok {
 		return typeError(value, "a list", at)
 	}
+	if problems = tooMany(len(elements), most, at); problems != nil {
+		return problems
+	}
 	for i, element := range elements {
-		problems = append(problems, checkShape(element, of, at.Index(i))...)
+		if len(problems) > maxProblems {
+			break
+		}
+		problems = append(problems, checkShape(element, of, MaxElements, at.Index(i))...)
 	}
 	return problems
 }
