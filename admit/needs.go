@@ -2,6 +2,7 @@ package admit
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -44,12 +45,19 @@ func (c Chain) Needs() (all []string) {
 	return all
 }
 
-// PerStep builds each step of a chain by a separate call of build, with the collections that the step needs, so that
-// the step can be given access to these and no others. build must return the same steps on every call.
+// PerStep builds each step of a chain by a call of build with the collections that the step needs, so that it can be given access to these
+// and no others. Steps with the same needs come from one call: it compiles their sections of the policy. build must return the same steps on every call.
 func PerStep(build func(needs []string) Chain) Chain {
 	c := build(nil)
+	built := map[string]Chain{}
 	for i, s := range c.steps {
-		c.steps[i] = build(s.Needs).steps[i]
+		needs := strings.Join(s.Needs, ",")
+		of, found := built[needs]
+		if !found {
+			of = build(s.Needs)
+			built[needs] = of
+		}
+		c.steps[i] = of.steps[i]
 	}
 	return c
 }

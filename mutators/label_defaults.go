@@ -17,13 +17,13 @@ func labelDefaults(defaults labelling.Defaults, ask admit.Questions) admit.Mutat
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: labelling.Section,
 		Idle:    filler.Empty(),
-		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) error {
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) error {
 			if !newPod(req) {
 				req.Explain("labels and annotations are set when a pod is created")
 				return nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
-			selected, err := filler.Fill(pod.Meta, namespace)
+			selected, err := filler.Fill(ctx, pod.Meta, namespace)
 			if err == nil && selected == 0 {
 				req.Explain("no entry of labelDefaults selects the pod")
 			}

@@ -38,10 +38,7 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 				return err
 			}
 			for _, in := range applying {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				if err := inject(req, pod, in, applying); err != nil {
+				if err := inject(ctx, req, pod, in, applying); err != nil {
 					return err
 				}
 			}
@@ -51,7 +48,7 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 }
 
 // inject applies one injection. applying are all that apply to the pod: their containers do not get its variables.
-func inject(req *admit.Request, pod *admit.Pod, in *injection.Injection, applying []*injection.Injection) error {
+func inject(ctx context.Context, req *admit.Request, pod *admit.Pod, in *injection.Injection, applying []*injection.Injection) error {
 	initial, err := missing(req, pod, in, in.InitTemplates, pod.InitContainers)
 	if err != nil {
 		return err
@@ -70,7 +67,7 @@ func inject(req *admit.Request, pod *admit.Pod, in *injection.Injection, applyin
 	insert(regular, anchor(pod.RegularContainers(), in.Position), pod.InsertContainer)
 	injectVolumes(req, pod, in)
 	injectSecrets(pod, in)
-	return injectIntoContainers(req, pod, in, applying)
+	return injectIntoContainers(ctx, req, pod, in, applying)
 }
 
 // missing returns the containers of a list that the pod does not have, filled. It warns about those that the pod has in
@@ -214,7 +211,9 @@ func injectSecrets(pod *admit.Pod, in *injection.Injection) {
 }
 
 // injectIntoContainers adds variables and volume mounts to the containers that are not themselves injected.
-func injectIntoContainers(req *admit.Request, pod *admit.Pod, in *injection.Injection, applying []*injection.Injection) error {
+func injectIntoContainers(
+	ctx context.Context, req *admit.Request, pod *admit.Pod, in *injection.Injection, applying []*injection.Injection,
+) error {
 	if len(in.Env)+len(in.VolumeMounts) == 0 {
 		return nil
 	}
@@ -223,6 +222,9 @@ func injectIntoContainers(req *admit.Request, pod *admit.Pod, in *injection.Inje
 		return err
 	}
 	for c := range pod.Containers() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		name := c.Name()
 		if slices.ContainsFunc(applying, func(other *injection.Injection) bool { return other.Names(name) }) {
 			continue

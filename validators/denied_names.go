@@ -15,7 +15,7 @@ import (
 
 // Names is the policy on names.
 type Names struct {
-	Denied []string `json:"denied" doc:"words that the name of a pod must not contain" schema:"is=name-part"`
+	Denied []string `json:"denied" doc:"words that the name of a pod must not contain" schema:"is=name-part,most=10000"`
 }
 
 // check returns all problems of the section.
@@ -45,6 +45,9 @@ func deniedNames(policy *Names) admit.Validator[admit.Pod] {
 			at, name := admit.NamePath, pod.Name()
 			if name == "" {
 				at, name = admit.GenerateNamePath, pod.GenerateName()
+			}
+			if len(name) > validation.DNS1123SubdomainMaxLength { // it is not compared with thousands of words
+				return field.ErrorList{field.TooLong(at, name, validation.DNS1123SubdomainMaxLength)}, nil
 			}
 			for _, word := range policy.Denied {
 				if strings.Contains(name, word) {

@@ -21,6 +21,7 @@ func TestDeniedNames(t *testing.T) {
 		{`{"generateName":"rude-"}`, policy, []string{`metadata.generateName: Forbidden: "rude-"`}},
 		{`{"name":"polite-x7k2p","generateName":"rude-"}`, policy, nil}, // the name is what counts once there is one
 		{`{"name":""}`, policy, nil},
+		{`{"name":"` + strings.Repeat("rude", 100) + `"}`, policy, []string{`metadata.name: Too long: may not be more than 253 bytes`}},
 		{`{}`, policy, nil},
 		{`null`, policy, nil},
 		{`{"name":"offensive"}`, &Names{}, nil},

@@ -26,17 +26,20 @@ func imageRules(policy ImageRules, ask admit.Questions) admit.Validator[admit.Po
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: imageRulesSection,
 		Idle:    len(rules) == 0,
-		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (problems field.ErrorList, _ error) {
 			changed := changedImages(req, pod)
 			if len(changed) == 0 && sameLabels(req, pod) {
 				req.Explain("the request changes no image")
 				return nil, nil
 			}
-			applying, err := applyingRules(req, pod, rules, ask)
+			applying, err := applyingRules(ctx, req, pod, rules, ask)
 			if err != nil || len(applying) == 0 {
 				return nil, err
 			}
 			for image := range pod.Images() {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
 				problems = append(problems, checkImage(image, changed[image.Place()], applying)...)
 			}
 			if len(problems) == 0 {
@@ -92,10 +95,15 @@ type applyingRule struct {
 }
 
 // applyingRules returns the rules that select the pod.
-func applyingRules(req *admit.Request, pod *admit.Pod, rules []imageRule, ask admit.Questions) (applying []applyingRule, _ error) {
+func applyingRules(
+	ctx context.Context, req *admit.Request, pod *admit.Pod, rules []imageRule, ask admit.Questions,
+) (applying []applyingRule, _ error) {
 	labels := ask.LabelsOfNamespace(req)
 	for i := range rules {
 		r := &rules[i]
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		is, err := r.selection.Matches(pod.Selectable(), labels)
 		if err != nil {
 			return nil, err

@@ -68,6 +68,7 @@ func TestImageRules(t *testing.T) {
 		{"the tag does not matter with a digest", rules, app("nginx:latest" + digest), "", nil},
 		{"another repository", rules, app("quay.io/a:1"), "", []string{`spec.containers[0].image: Invalid value: "quay.io/a:1": rule one: the repository quay.io/a is not allowed; allowed are r.example.com/**`}},
 		{"no tag, and no digest", rules, app("nginx"), "", []string{"the tag latest is refused, which stands for no tag", "a digest is required; write docker.io/library/nginx@sha256:..."}},
+		{"longer than a reference", rules, app("r.example.com/" + strings.Repeat("a", 1<<10)), "", []string{"is not a reference to an image (it has 1038 bytes, more than any reference)"}},
 		{"the same, written out", rules, app("docker.io/library/nginx:latest"), "", []string{"the tag latest is refused; write", "a digest is required"}},
 		{"a pattern of tags", rules, app("r.example.com/a:2-dev"), "", []string{"the tag 2-dev is refused"}},
 		{"an excepted repository", `{name: one, refusedTags: ["*"], refusedTagsExcept: ["r.example.com/tools/*", docker.io/library/nginx]}`, app("nginx"), "", nil},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
@@ -24,14 +26,14 @@ func labelRules(rules LabelRules, ask admit.Questions) admit.Validator[admit.Pod
 	return admit.Validator[admit.Pod]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Pods(admissionv1.Create, admissionv1.Update),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
-		Run: func(_ context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
-			return judgeObject(req, pod.Meta, compiled, ask)
+		Run: func(ctx context.Context, req *admit.Request, pod *admit.Pod) (field.ErrorList, error) {
+			return judgeObject(ctx, req, pod.Meta, compiled, ask)
 		},
 	}
 }
 
 // judgeObject returns the problems of the metadata of the object under review.
-func judgeObject(req *admit.Request, now admit.Meta, rules []labelRule, ask admit.Questions) (field.ErrorList, error) {
+func judgeObject(ctx context.Context, req *admit.Request, now admit.Meta, rules []labelRule, ask admit.Questions) (field.ErrorList, error) {
 	if finalizing(req) {
 		return nil, nil
 	}
@@ -39,7 +41,7 @@ func judgeObject(req *admit.Request, now admit.Meta, rules []labelRule, ask admi
 	if req.OldObject != nil {
 		judged.old = admit.AsMeta(req.OldObject)
 	}
-	return judgeLabels(req, rules, judged, ask.LabelsOfNamespace(req))
+	return judgeLabels(ctx, req, rules, &judged, ask.LabelsOfNamespace(req))
 }
 
 // finalizing reports whether a request is an update of an object that only its finalizers keep. It is not judged,
@@ -59,6 +61,8 @@ type labelled struct {
 	at  admit.Meta  // the view whose paths problems have
 	// renewed is set if an update of a workload changes the template, so that its pods are made anew.
 	renewed bool
+	// steps is how many steps were taken at most to match values.
+	steps int
 }
 
 // labelRule is a compiled rule.
@@ -89,9 +93,12 @@ func compileLabelRules(rules LabelRules, judges func(LabelRule) bool) (all []lab
 
 // judgeLabels returns the problems under all rules that select the object. namespace returns the labels of its namespace.
 func judgeLabels(
-	req *admit.Request, rules []labelRule, object labelled, namespace func() (map[string]string, error),
+	ctx context.Context, req *admit.Request, rules []labelRule, object *labelled, namespace func() (map[string]string, error),
 ) (problems field.ErrorList, _ error) {
 	for i := range rules {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if rules[i].Match != nil && !admit.RulesCover(rules[i].rules, req) {
 			continue
 		}
@@ -108,7 +115,7 @@ func judgeLabels(
 
 // judge returns the problem of an object under one rule, or nil. The stored object counts only if the rule selects it:
 // what the rule did not apply to is no violation that may stay.
-func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() (map[string]string, error)) (*field.Error, error) {
+func (r *labelRule) judge(req *admit.Request, object *labelled, namespace func() (map[string]string, error)) (*field.Error, error) {
 	var selected admit.Ratchet
 	var err error
 	if selected.Is, err = r.selects(req, object.now, namespace); err != nil {
@@ -125,25 +132,28 @@ func (r *labelRule) judge(req *admit.Request, object labelled, namespace func() 
 			return r.changed(object.at, was), nil
 		}
 	}
-	if !selected.Is {
+	switch {
+	case !selected.Is:
 		req.Explain("rule %s does not select the object", r.Name)
 		return nil, nil
-	}
-	problem := r.broken(object.at, value, has)
-	switch {
 	case selected.MayStay(same):
-		r.keep(req, object, problem)
+		r.keep(req, object, value, has)
 		return nil, nil
-	case problem == nil:
+	}
+	problem := r.broken(object, value, has)
+	if problem == nil {
 		req.Explain("rule %s: %s is as it requires", r.Name, r.Key())
 	}
 	return problem, nil
 }
 
 // keep accepts what is stored already, whether or not the rule would accept it in a new object.
-func (r *labelRule) keep(req *admit.Request, object labelled, problem *field.Error) {
+func (r *labelRule) keep(req *admit.Request, object *labelled, value string, has bool) {
 	req.Explain("rule %s: %s is as it is stored, and may stay", r.Name, r.Key())
-	if problem != nil && object.renewed {
+	if !object.renewed {
+		return
+	}
+	if problem := r.broken(object, value, has); problem != nil {
 		req.Warnf("the new pods of this template will be refused: %v", problem)
 	}
 }
@@ -164,14 +174,39 @@ func (r *labelRule) path(at admit.Meta) *field.Path {
 }
 
 // broken returns the problem of a value, or of its absence, without regard to what is stored.
-func (r *labelRule) broken(at admit.Meta, value string, has bool) *field.Error {
-	switch {
-	case !has && r.Required:
-		return field.Required(r.path(at), r.say("set it"+r.requirement()))
-	case has && !r.values.Accepts(value):
-		return field.Invalid(r.path(at), value, r.say("change it"+r.requirement()))
+func (r *labelRule) broken(object *labelled, value string, has bool) *field.Error {
+	if !has {
+		if !r.Required {
+			return nil
+		}
+		return field.Required(r.path(object.at), r.say("set it"+r.requirement()))
+	}
+	if tooLong := r.tooLong(object, value); tooLong != nil {
+		return tooLong
+	}
+	if !r.values.Accepts(value) {
+		return field.Invalid(r.path(object.at), value, r.say("change it"+r.requirement()))
 	}
 	return nil
+}
+
+// maxSteps is how many steps it may take at most to match the values of one object with patterns: about a quarter of a second.
+const maxSteps = 1 << 24
+
+// tooLong returns the problem of a value that Kubernetes does not store, or that takes too many steps to match. Neither is matched.
+func (r *labelRule) tooLong(object *labelled, value string) *field.Error {
+	most, of := validation.LabelValueMaxLength, "a label"
+	if r.Label == "" {
+		most, of = apivalidation.TotalAnnotationSizeLimitB, "all annotations together"
+	}
+	text := fmt.Sprintf("has %d bytes, and Kubernetes stores at most %d of %s; shorten it", len(value), most, of)
+	if len(value) <= most {
+		if object.steps += r.values.Steps(value); object.steps <= maxSteps {
+			return nil
+		}
+		text = fmt.Sprintf("has %d bytes, too many to compare with the pattern %s; shorten it, or add maxLength to the rule", len(value), r.Pattern)
+	}
+	return &field.Error{Type: field.ErrorTypeTooLong, Field: r.path(object.at).String(), BadValue: field.OmitValueType{}, Detail: r.say(text)}
 }
 
 func (r *labelRule) changed(at admit.Meta, was string) *field.Error {

@@ -14,8 +14,8 @@ func objectLabelRules(rules LabelRules, ask admit.Questions) admit.Validator[adm
 	return admit.Validator[admit.Meta]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.AnyKind(rules.Rules()),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
-		Run: func(_ context.Context, req *admit.Request, object *admit.Meta) (field.ErrorList, error) {
-			return judgeObject(req, *object, compiled, ask)
+		Run: func(ctx context.Context, req *admit.Request, object *admit.Meta) (field.ErrorList, error) {
+			return judgeObject(ctx, req, *object, compiled, ask)
 		},
 	}
 }

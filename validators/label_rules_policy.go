@@ -1,7 +1,9 @@
 package validators
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
+	"usher.dev/usher/internal/pattern"
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/mutators/labelling"
 	"usher.dev/usher/validators/requests"
@@ -32,12 +35,14 @@ type LabelRule struct {
 	Label      string          `json:"label,omitempty" doc:"key of the label that the rule is for; a rule has a label or an annotation" schema:"is=label-key"`
 	Annotation string          `json:"annotation,omitempty" doc:"key of the annotation that the rule is for" schema:"is=key"`
 	Required   bool            `json:"required,omitempty" doc:"refuses pods without the key" default:"false"`
-	Pattern    string          `json:"pattern,omitempty" doc:"regular expression in RE2 syntax that the whole value must match" schema:"is=expression" default:"any value"`
-	Values     []string        `json:"values,omitempty" doc:"the allowed values" default:"any value"`
+	Pattern    string          `json:"pattern,omitempty" doc:"regular expression in RE2 syntax that the whole value must match; at most 4096 bytes, and 4000 instructions when it is compiled" schema:"is=expression" default:"any value"`
+	Values     []string        `json:"values,omitempty" doc:"the allowed values" schema:"most=10000" default:"any value"`
 	MaxLength  int             `json:"maxLength,omitempty" doc:"the maximum number of characters of the value; at most 63 for a label" schema:"min=0" default:"no limit"`
 	Immutable  bool            `json:"immutable,omitempty" doc:"refuses updates that change or remove the value" default:"false"`
 	Workloads  bool            `json:"workloads,omitempty" doc:"also judges the pod templates of workloads" default:"false"`
 	Message    string          `json:"message,omitempty" doc:"is added to every refusal"`
+
+	compiled *ValueRule // once the rule has been checked
 }
 
 // Key returns the key of the label or annotation.
@@ -50,8 +55,10 @@ var labelRulesSection = config.Section[LabelRules]{Name: "labelRules", Check: La
 // check returns all problems of the section.
 func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
 	seen := map[string]bool{}
-	for i, rule := range r {
-		at := at.Index(i)
+	tooMuch := r.checkMemory(at)
+	problems = append(requests.CheckNumber(len(r.Rules()), at), tooMuch...)
+	for i := range r {
+		rule, at := &r[i], at.Index(i)
 		if rule.Name == "" {
 			problems = append(problems, field.Required(at.Child("name"), "the name is shown in refusals"))
 		} else if seen[rule.Name] {
@@ -61,7 +68,9 @@ func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
 		problems = append(problems, rule.Selection.Check(at)...)
 		problems = append(problems, rule.checkMatch(at)...)
 		problems = append(problems, rule.checkKey(at)...)
-		problems = append(problems, rule.checkValues(at)...)
+		if len(tooMuch) == 0 {
+			problems = append(problems, rule.checkValues(at)...)
+		}
 		if !rule.Required && !rule.Immutable && rule.Pattern == "" && len(rule.Values) == 0 && rule.MaxLength == 0 {
 			problems = append(problems, field.Required(at, "write required, pattern, values, maxLength or immutable: the rule refuses nothing"))
 		}
@@ -113,27 +122,33 @@ func (r LabelRules) warnings(policy *config.Policy, rules *field.Path) (all []st
 			all = append(all, r[i].Match.Warnings(rules.Index(i).Child("match"), resources.BuiltIn())...)
 		}
 	}
+	left := maxSteps
 	for i, entry := range config.SectionOf[labelling.Defaults](policy) {
 		at := field.NewPath(labelling.Section.Name)
 		for j, value := range entry.Labels {
-			all = append(all, r.refusals(value.Key, "", value, at.Index(i).Child("labels").Index(j))...)
+			all = append(all, r.refusals(&left, value.Key, "", value, at.Index(i).Child("labels").Index(j))...)
 		}
 		for j, value := range entry.Annotations {
-			all = append(all, r.refusals("", value.Key, value, at.Index(i).Child("annotations").Index(j))...)
+			all = append(all, r.refusals(&left, "", value.Key, value, at.Index(i).Child("annotations").Index(j))...)
 		}
 	}
 	return all
 }
 
-// refusals returns the rules for a label or an annotation that refuse its default.
-func (r LabelRules) refusals(label, annotation string, value labelling.Value, at *field.Path) (all []string) {
-	for _, rule := range r {
-		if rule.Match == nil && value.Value != nil && rule.Label == label && rule.Annotation == annotation && !rule.Compile().Accepts(*value.Value) {
-			all = append(all, fmt.Sprintf("%s: %q is refused by rule %s of labelRules: pods for which both hold are refused unless they set %s themselves",
-				at.Child("value"), *value.Value, rule.Name, value.Key))
+// refusals returns the first rule for a label or an annotation that refuses its default, as far as the steps that are left allow.
+func (r LabelRules) refusals(left *int, label, annotation string, value labelling.Value, at *field.Path) []string {
+	for i := range r {
+		rule := &r[i]
+		if rule.Match != nil || value.Value == nil || rule.Label != label || rule.Annotation != annotation {
+			continue
+		}
+		values := rule.Compile()
+		if *left -= values.Steps(*value.Value); *left >= 0 && !values.Accepts(*value.Value) {
+			return []string{fmt.Sprintf("%s: %q is refused by rule %s of labelRules: pods for which both hold are refused unless they set %s themselves",
+				at.Child("value"), *value.Value, rule.Name, value.Key)}
 		}
 	}
-	return all
+	return nil
 }
 
 func (r *LabelRule) checkKey(at *field.Path) field.ErrorList {
@@ -154,14 +169,19 @@ func (r *LabelRule) checkValues(at *field.Path) (problems field.ErrorList) {
 		problems = append(problems, field.Invalid(at.Child("maxLength"), r.MaxLength,
 			fmt.Sprintf("must be from 1 to %d for a label; leave it out for no limit", validation.LabelValueMaxLength)))
 	}
-	if err := r.checkPattern(); err != nil {
-		return append(problems, field.Invalid(at.Child("pattern"), r.Pattern,
-			strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; write an expression in RE2 syntax"))
+	if _, err := r.size(); err != nil {
+		return append(problems, field.Invalid(at.Child("pattern"), admit.Shorten(r.Pattern, 200), err.Error()))
 	}
-	withoutValues := (&LabelRule{Pattern: r.Pattern, MaxLength: r.MaxLength}).Compile()
+	r.compiled = r.Compile()
+	withoutValues := *r.compiled
+	withoutValues.values = nil
+	left := maxSteps
 	for i, value := range r.Values {
 		if r.Label != "" {
 			problems = append(problems, check.LabelValue(value, at.Child("values").Index(i))...)
+		}
+		if left -= withoutValues.Steps(value); left < 0 {
+			return append(problems, field.Forbidden(at.Child("values").Index(i), "it takes too long to compare the values with the pattern; leave out the pattern"))
 		}
 		if !withoutValues.Accepts(value) {
 			problems = append(problems, field.Invalid(at.Child("values").Index(i), value, "is refused by pattern or maxLength of the same rule"))
@@ -170,14 +190,48 @@ func (r *LabelRule) checkValues(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
-// checkPattern returns the first error of the pattern alone and in its anchored form: a quotation \Q without its \E
-// would swallow the end of the latter.
-func (r *LabelRule) checkPattern() error {
-	if _, err := regexp.Compile(r.Pattern); err != nil {
-		return err
+// The bounds of patterns. Their memory is that of all patterns of a policy, which is there twice during a reload.
+const (
+	maxPatternText         = 4 << 10
+	maxPatternInstructions = 4000
+	maxPatternMemory       = 8 << 20
+)
+
+// checkMemory returns the problem of patterns that would take too much memory. It must be asked before one is compiled.
+func (r LabelRules) checkMemory(at *field.Path) field.ErrorList {
+	takes, patterns := 0, 0
+	for i := range r {
+		if size, err := r[i].size(); err == nil && r[i].Pattern != "" {
+			takes, patterns = takes+size.Bytes(), patterns+1
+		}
 	}
-	_, err := regexp.Compile(anchored(r.Pattern))
-	return err
+	if takes <= maxPatternMemory {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d patterns may take %d MiB of memory when they are compiled, and all together at most %d MiB; "+
+		"write maxLength in the place of repetitions such as {1,1000}, and one rule in the place of several with the same pattern",
+		patterns, (takes+1<<20-1)>>20, maxPatternMemory>>20))}
+}
+
+// size returns the size of the pattern, or why it cannot be compiled: alone, or in its anchored form, because a quotation \Q without
+// its \E would swallow the end of the latter.
+func (r *LabelRule) size() (pattern.Size, error) {
+	if len(r.Pattern) > maxPatternText {
+		return pattern.Size{}, fmt.Errorf("it has %d bytes, and may have %d; write several rules, or values", len(r.Pattern), maxPatternText)
+	}
+	_, err := pattern.Measure(r.Pattern)
+	var size pattern.Size
+	if err == nil {
+		size, err = pattern.Measure(anchored(r.Pattern))
+	}
+	if err != nil {
+		return size, fmt.Errorf("%s; write an expression in RE2 syntax", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	if size.Instructions > maxPatternInstructions {
+		return size, fmt.Errorf("it compiles to about %d instructions, and may to %d; repeat less, and write maxLength to bound the length",
+			size.Instructions, maxPatternInstructions)
+	}
+	return size, nil
 }
 
 func anchored(pattern string) string { return `\A(?:` + pattern + `)\z` }
@@ -185,23 +239,45 @@ func anchored(pattern string) string { return `\A(?:` + pattern + `)\z` }
 // ValueRule is the part of a LabelRule that judges values, compiled.
 type ValueRule struct {
 	pattern *regexp.Regexp // nil: all
+	size    pattern.Size
 	values  []string
 	length  int
 }
 
 // Compile returns the rule in the form that steps use for each request. It panics on a pattern that the check refuses.
 func (r *LabelRule) Compile() *ValueRule {
+	if r.compiled != nil {
+		return r.compiled
+	}
 	compiled := &ValueRule{values: r.Values, length: r.MaxLength}
 	if r.Pattern != "" {
+		compiled.size, _ = r.size()
 		compiled.pattern = regexp.MustCompile(anchored(r.Pattern))
 	}
 	return compiled
 }
 
+// Steps returns how many steps it takes at most to match a value; 0 if that is not necessary.
+func (r *ValueRule) Steps(value string) int {
+	if r.pattern == nil || r.tooLong(value) {
+		return 0
+	}
+	return r.size.Instructions * len(value)
+}
+
+// tooLong reports whether a value is longer than any that meets the rule.
+func (r *ValueRule) tooLong(value string) bool {
+	most := cmp.Or(r.length, math.MaxInt)
+	if r.pattern != nil && r.size.Longest != pattern.Unlimited {
+		most = min(most, r.size.Longest)
+	}
+	return len(value) > most && utf8.RuneCountInString(value) > most
+}
+
 // Accepts reports whether a value meets the rule.
 func (r *ValueRule) Accepts(value string) bool {
 	switch {
-	case r.length > 0 && utf8.RuneCountInString(value) > r.length:
+	case r.tooLong(value):
 		return false
 	case len(r.values) > 0 && !slices.Contains(r.values, value):
 		return false

@@ -45,6 +45,13 @@ func TestLabelSectionsProblems(t *testing.T) {
 		{"pattern", `labelRules: [{name: a, label: b, pattern: "a)(b"}, {name: b, label: "b c", pattern: "(?=a)"}, {name: c, annotation: "b c", maxLength: -1}]`,
 			[]string{`labelRules[0].pattern: Invalid value: "a)(b": unexpected ): ` + "`a)(b`" + `; write an expression in RE2 syntax`, `labelRules[1].pattern`, `labelRules[1].label`,
 				`labelRules[2].annotation`, `labelRules[2].maxLength: Invalid value: -1`}},
+		{"large patterns", `labelRules: [{name: a, label: b, pattern: "[a-z]{1,1000}x[a-z]{1,1000}x[a-z]{1,1000}"}, {name: b, label: b, pattern: "` + strings.Repeat("ab", 3000) + `"}]`,
+			[]string{`labelRules[0].pattern: Invalid value: "[a-z]{1,1000}x[a-z]{1,1000}x[a-z]{1,1000}": it compiles to about 6004 instructions, and may to 4000; repeat less, and write maxLength`,
+				`it has 6000 bytes, and may have 4096; write several rules, or values`}},
+		{"many patterns", "labelRules:\n" + strings.Repeat(`- {name: a, annotation: a, pattern: "[a-z0-9 ]{1,1000}", maxLength: -1}`+"\n", 700),
+			[]string{`labelRules: Forbidden: 700 patterns may take 102 MiB of memory when they are compiled, and all together at most 8 MiB; write maxLength`}},
+		{"many values for a pattern", `labelRules: [{name: a, annotation: b, pattern: ".*[a-z]{0,1000}Z.*", values: [` + strings.Repeat("a", 100<<10) + `]}]`,
+			[]string{`labelRules[0].values[0]: Forbidden: it takes too long to compare the values with the pattern; leave out the pattern`}},
 		{"too long for a label", `labelRules: [{name: a, label: b, maxLength: 64}]`, []string{`labelRules[0].maxLength: Invalid value: 64`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,6 +101,8 @@ func TestValueRule(t *testing.T) {
 		{LabelRule{Pattern: "(?i)[a-z]+"}, "A b", "1"},
 		{LabelRule{Values: []string{"x", "y"}}, "x y", "z xy"},
 		{LabelRule{MaxLength: 2}, "é öä", "abc"},
+		{LabelRule{Pattern: "(é|aa){0,2}", MaxLength: 9}, "éé aaaa aaé", "ééé aaaaa"},
+		{LabelRule{Pattern: "^$|b{0}"}, "", "a b"},
 		{LabelRule{Required: true}, "a  b", ""},
 	} {
 		rule := c.rule.Compile()

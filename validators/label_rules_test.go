@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -113,6 +114,44 @@ func TestLabelRules(t *testing.T) {
 			req := request(t, around(`{"metadata":`, c.old, `}`), `{"metadata":`+c.now+`}`)
 			problems, err := step.Run(t.Context(), req, admit.AsPod(req.Object))
 			wantProblems(t, problems, err, c.want)
+		})
+	}
+}
+
+// TestLongValues: a value that Kubernetes does not store, or that takes too many steps to match, is refused before it is matched, unless it is
+// stored already. A step ends with its deadline.
+func TestLongValues(t *testing.T) {
+	slow := func(name string) LabelRule {
+		return LabelRule{Name: name, Annotation: name, Pattern: `.*[a-z]{0,127}Z.*`}
+	}
+	rules := LabelRules{slow("a"), slow("b"), slow("c"), {Name: "short", Annotation: "short", Pattern: "[a-z]{1,200}"}, {Name: "label", Label: "label", Pattern: ".*"}}
+	annotation := func(key string, size int) string { return fmt.Sprintf(`%q:%q`, key, strings.Repeat("a", size)) }
+	for _, c := range []struct {
+		name, metadata, old string
+		want                []string
+	}{
+		{"not stored", `"annotations":{` + annotation("short", 256<<10+1) + `}`, "",
+			[]string{"metadata.annotations[short]: Too long: rule short: has 262145 bytes, and Kubernetes stores at most 262144 of all annotations together; shorten it"}},
+		{"a label that is not stored", `"labels":{` + annotation("label", 64) + `}`, "",
+			[]string{"metadata.labels[label]: Too long: rule label: has 64 bytes, and Kubernetes stores at most 63 of a label; shorten it"}},
+		{"too many steps", `"annotations":{` + annotation("a", 200<<10) + `}`, "",
+			[]string{"metadata.annotations[a]: Too long: rule a: has 204800 bytes, too many to compare with the pattern .*[a-z]{0,127}Z.*; shorten it, or add maxLength to the rule"}},
+		{"too many steps together", `"annotations":{` + annotation("a", 25<<10) + "," + annotation("b", 25<<10) + "," + annotation("c", 25<<10) + `}`, "",
+			[]string{"annotations[a]: Invalid value", "annotations[b]: Invalid value", "annotations[c]: Too long: rule c: has 25600 bytes, too many to compare"}},
+		{"longer than what can match", `"annotations":{` + annotation("short", 200<<10) + `}`, "", []string{"change it to a value that matches [a-z]{1,200}"}},
+		{"not matched", `"annotations":{` + annotation("a", 20<<10) + `}`, "", []string{"change it to a value that matches"}},
+		{"stored", `"annotations":{` + annotation("a", 300<<10) + `}`, `{"metadata":{"annotations":{` + annotation("a", 300<<10) + `}}}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := request(t, c.old, `{"metadata":{`+c.metadata+`}}`)
+			step := labelRules(rules, ofNamespace(nil))
+			problems, err := step.Run(t.Context(), req, admit.AsPod(req.Object))
+			wantProblems(t, problems, err, c.want)
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := step.Run(ended, req, admit.AsPod(req.Object)); !errors.Is(err, context.Canceled) {
+				t.Errorf("after the deadline: %v", err)
+			}
 		})
 	}
 }

@@ -20,16 +20,16 @@ func templateLabelRules(rules LabelRules, defaults labelling.Defaults, ask admit
 	return admit.Validator[admit.Workload]{
 		Name: labelRulesName, Doc: labelRulesDoc, For: admit.Workloads(admissionv1.Create, admissionv1.Update),
 		Needs: []string{admit.CollectionNamespaces}, Section: labelRulesSection, Idle: len(compiled) == 0,
-		Run: func(_ context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
+		Run: func(ctx context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
 			if finalizing(req) {
 				return nil, nil
 			}
 			namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
-			judged, err := templateLabels(req, workload, filler, namespace)
+			judged, err := templateLabels(ctx, req, workload, filler, namespace)
 			if err != nil {
 				return nil, err
 			}
-			problems, err := judgeLabels(req, compiled, judged, func() (map[string]string, error) {
+			problems, err := judgeLabels(ctx, req, compiled, &judged, func() (map[string]string, error) {
 				ns, err := namespace()
 				return ns.Labels, err
 			})
@@ -52,25 +52,25 @@ func appliedDefaults(policy *config.Policy) labelling.Defaults {
 
 // templateLabels returns what the rules judge of a workload: the labels of its pods after label-defaults.
 func templateLabels(
-	req *admit.Request, workload *admit.Workload, filler *labelling.Filler, namespace func() (admit.Namespace, error),
+	ctx context.Context, req *admit.Request, workload *admit.Workload, filler *labelling.Filler, namespace func() (admit.Namespace, error),
 ) (judged labelled, err error) {
 	template := workload.Template()
 	judged.at = template.Meta
-	if judged.now, err = filled(template, filler, namespace); err != nil || req.OldObject == nil {
+	if judged.now, err = filled(ctx, template, filler, namespace); err != nil || req.OldObject == nil {
 		return judged, err
 	}
 	stored := admit.AsWorkload(req.OldObject).Template()
-	old, err := filled(stored, filler, namespace)
+	old, err := filled(ctx, stored, filler, namespace)
 	judged.old, judged.renewed = &old, !template.Same(stored)
 	return judged, err
 }
 
 // filled returns the metadata of a template with the defaults that its pods get.
-func filled(template *admit.Pod, filler *labelling.Filler, namespace func() (admit.Namespace, error)) (admit.Meta, error) {
+func filled(ctx context.Context, template *admit.Pod, filler *labelling.Filler, namespace func() (admit.Namespace, error)) (admit.Meta, error) {
 	if filler.Empty() {
 		return template.Meta, nil
 	}
 	pod := template.Copy()
-	_, err := filler.Fill(pod.Meta, namespace)
+	_, err := filler.Fill(ctx, pod.Meta, namespace)
 	return pod.Meta, err
 }

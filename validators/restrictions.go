@@ -48,11 +48,14 @@ func restrictions(policy Restrictions, ask admit.Questions) admit.Validator[admi
 		Needs:   []string{admit.CollectionNamespaces},
 		Section: restrictionsSection,
 		Idle:    len(policy) == 0,
-		Run: func(_ context.Context, req *admit.Request, _ *admit.Meta) (problems field.ErrorList, _ error) {
+		Run: func(ctx context.Context, req *admit.Request, _ *admit.Meta) (problems field.ErrorList, _ error) {
 			covered := false
 			of := namespaceOf(req, ask)
 			for i := range all {
 				r := &all[i]
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
 				if !admit.RulesCover(r.rules, req) {
 					continue
 				}

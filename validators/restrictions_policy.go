@@ -48,6 +48,13 @@ var restrictionsSection = config.Section[Restrictions]{Name: "restrictions", Che
 
 // check returns all problems of the section.
 func (r Restrictions) check(at *field.Path) field.ErrorList {
+	n := 0
+	for i := range r {
+		n += len(r[i].Requests)
+	}
+	if tooMany := requests.CheckNumber(n, at); tooMany != nil {
+		return tooMany
+	}
 	return check.Named(r, at, func(e *Restriction) string { return e.Name }, (*Restriction).check)
 }
 

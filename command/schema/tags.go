@@ -82,7 +82,11 @@ func (g *generator) rule(n, each *Node, name, value string) {
 			n.MinProperties = number(value)
 		}
 	case "most":
-		n.MaxItems = number(value)
+		if n.Items != nil {
+			n.MaxItems = number(value)
+		} else {
+			n.MaxProperties = number(value)
+		}
 	case "enum":
 		each.Enum = texts(strings.Split(value, "|"))
 	case "is":

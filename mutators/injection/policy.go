@@ -49,16 +49,20 @@ var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check,
 
 // check returns all problems of the section.
 func (s Sidecars) check(at *field.Path) (problems field.ErrorList) {
-	problems = check.Named(s, at, func(e *Spec) string { return e.Name }, (*Spec).check)
-	containers := 0
+	containers, parts := 0, 0
 	for _, injection := range s {
 		containers += len(injection.Containers) + len(injection.InitContainers)
+		parts += len(injection.Volumes) + len(injection.ImagePullSecrets) + len(injection.Env) + len(injection.VolumeMounts)
 	}
 	if containers > admit.MaxContainers {
 		problems = append(problems, &field.Error{Type: field.ErrorTypeTooMany, Field: at.String(), BadValue: containers,
 			Detail: fmt.Sprintf("a pod may have at most %d containers", admit.MaxContainers)})
 	}
-	return problems
+	if parts > config.MaxElements {
+		problems = append(problems, &field.Error{Type: field.ErrorTypeTooMany, Field: at.String(), BadValue: parts, Detail: fmt.Sprintf(
+			"all injections together may have at most %d volumes, pull secrets, variables and mounts; put variables into a ConfigMap", config.MaxElements)})
+	}
+	return append(problems, check.Named(s, at, func(e *Spec) string { return e.Name }, (*Spec).check)...)
 }
 
 // check returns all problems of the injection.

@@ -102,4 +102,9 @@ func TestManyContainersAreRefused(t *testing.T) {
 	if !configtest.Mentioned(problems, "sidecars: Too many: 502: a pod may have at most 500 containers") {
 		t.Error(problems[len(problems)-1])
 	}
+	one = "{name: aX, env: [" + strings.Repeat("{name: x},", 600) + "]}"
+	_, problems = config.Parse([]byte("sidecars: ["+one+", "+one+"]"), config.Schema{Section})
+	if !configtest.Mentioned(problems, "sidecars: Too many: 1200: all injections together may have at most 1000 volumes, pull secrets, variables and mounts") {
+		t.Error(problems)
+	}
 }

@@ -1,6 +1,8 @@
 package labelling
 
 import (
+	"context"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 )
@@ -27,13 +29,16 @@ func (f *Filler) Empty() bool { return len(f.entries) == 0 }
 
 // Fill sets the labels and annotations that an object lacks and returns the number of entries that select the object. It
 // calls namespace only if an entry depends on it; an error of namespace is returned as it is.
-func (f *Filler) Fill(object admit.Meta, namespace func() (admit.Namespace, error)) (selected int, err error) {
+func (f *Filler) Fill(ctx context.Context, object admit.Meta, namespace func() (admit.Namespace, error)) (selected int, err error) {
 	labels := func() (map[string]string, error) {
 		ns, err := namespace()
 		return ns.Labels, err
 	}
 	for i := range f.entries {
 		entry := &f.entries[i]
+		if err := ctx.Err(); err != nil {
+			return selected, err
+		}
 		matches, err := entry.selection.Matches(object.Selectable(), labels)
 		if err != nil {
 			return selected, err

@@ -54,16 +54,16 @@ func (d Defaults) check(at *field.Path) (problems field.ErrorList) {
 
 // checkOrder refuses an entry that selects pods by a label which a later entry sets: it would select other pods when
 // the API server sends the changed pod again.
-func (d Defaults) checkOrder(i int, at *field.Path) (problems field.ErrorList) {
+func (d Defaults) checkOrder(i int, at *field.Path) field.ErrorList {
 	for j := i + 1; j < len(d); j++ {
 		for _, label := range d[j].Labels {
 			if selectsBy(d[i].PodSelector, label.Key) {
-				problems = append(problems, field.Invalid(at.Index(i).Child("podSelector"), label.Key,
-					fmt.Sprintf("is a label that %s sets; move this entry after that one", at.Index(j))))
+				return field.ErrorList{field.Invalid(at.Index(i).Child("podSelector"), label.Key,
+					fmt.Sprintf("is a label that %s sets; move this entry after that one", at.Index(j)))}
 			}
 		}
 	}
-	return problems
+	return nil
 }
 
 // selectsBy reports whether a selector depends on a label.

@@ -15,7 +15,7 @@ import (
 // NodeSelector is the policy on the nodes that the pods of a namespace may use. Annotations of the Namespace say more.
 type NodeSelector struct {
 	ClusterDefault map[string]string            `json:"clusterDefault,omitempty" doc:"the node selector of namespaces without one of their own" schema:"keys=label-key,is=label-value"`
-	Allowed        map[string]map[string]string `json:"allowed,omitempty" doc:"the only labels by which the pods of a namespace may select nodes" schema:"keys=dns-label,is=label-value" default:"all labels"`
+	Allowed        map[string]map[string]string `json:"allowed,omitempty" doc:"the only labels by which the pods of a namespace may select nodes" schema:"keys=dns-label,is=label-value,most=10000" default:"all labels"`
 	Tolerations    *TolerationPolicy            `json:"tolerations,omitempty" doc:"the tolerations that pods get and may have" default:"they are left alone"`
 }
 

@@ -49,7 +49,7 @@ func TestProcessMemoryOfRules(t *testing.T) {
 		eventually(t, "the policy is in force", func() bool { return p.gone() || p.logs(`"msg":"policy in force"`) == version+2 })
 		p.wantStanding(t)
 	}
-	for _, tooMany := range []int{mostRules + 1, 3000} {
+	for _, tooMany := range []int{mostRules + 1, 1990} {
 		putFile(t, policy, manyRules(tooMany, 0))
 		says := fmt.Sprintf("rules: Forbidden: %d rules with %d expressions would take", tooMany, tooMany)
 		eventually(t, says, func() bool { return p.logs(says) > 0 })

@@ -195,8 +195,8 @@ func limits(n *schema.Node) (text string) {
 	if n.MinItems+n.MinProperties > 0 {
 		text += fmt.Sprintf(", at least %d", n.MinItems+n.MinProperties)
 	}
-	if n.MaxItems > 0 {
-		text += fmt.Sprintf(", at most %d", n.MaxItems)
+	if n.MaxItems+n.MaxProperties > 0 {
+		text += fmt.Sprintf(", at most %d elements", n.MaxItems+n.MaxProperties)
 	}
 	return text
 }

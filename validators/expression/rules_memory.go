@@ -3,9 +3,11 @@ package expression
 import (
 	"fmt"
 	"regexp"
-	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/internal/pattern"
 )
 
 // maxMemory is the most memory that the compiled rules of a policy may take, in bytes, as memory estimates it. During a
@@ -20,7 +22,6 @@ const (
 	memoryOfExpression = 16 << 10
 	memoryOfVariables  = 56 << 10 // once for a rule that has some
 	memoryOfText       = 32       // for each byte of an expression
-	memoryOfRepetition = 512      // for each of the repetitions that a regular expression asks for, as {30} does
 )
 
 // checkMemory returns the problem of rules that would take too much memory. It must be asked before they are compiled.
@@ -45,7 +46,7 @@ func (r *Rule) memory() (bytes int) {
 		bytes = memoryOfVariables
 	}
 	for _, text := range r.texts() {
-		bytes += memoryOfExpression + memoryOfText*len(text) + memoryOfRepetition*repetitions(text)
+		bytes += memoryOfExpression + memoryOfText*len(text) + patterns(text)
 	}
 	return bytes
 }
@@ -67,15 +68,20 @@ func (r *Rule) texts() (all []string) {
 	return all
 }
 
-// repetition matches what a regular expression asks for several times, and how often.
-var repetition = regexp.MustCompile(`\{(?:\d*,)?(\d+),?\}`)
+// literal matches a string in an expression.
+var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 
-// repetitions returns how often the regular expressions in a text repeat parts of them.
-func repetitions(text string) (sum int) {
-	for _, found := range repetition.FindAllStringSubmatch(text, -1) {
-		if n, err := strconv.Atoi(found[1]); err == nil {
-			sum += n
+// maxLiteral is the length of a string beyond which it is estimated without being read.
+const maxLiteral = 4 << 10
+
+// patterns returns how many bytes the strings in an expression take that have repetitions, if they are regular expressions.
+func patterns(text string) (bytes int) {
+	for _, found := range literal.FindAllString(text, -1) {
+		if len(found) > maxLiteral {
+			bytes += len(found) * strings.Count(found, "{")
+		} else if size, err := pattern.Measure(strings.ReplaceAll(found[1:len(found)-1], `\\`, `\`)); err == nil && strings.Contains(found, "{") {
+			bytes += size.Bytes()
 		}
 	}
-	return sum
+	return bytes
 }

@@ -23,13 +23,14 @@ func many(n int, like Rule) (rules Rules) {
 
 // likes are rules of different kinds.
 var likes = map[string]Rule{
-	"plain":           {Validations: []Validation{{Expression: "object.spec.replicas <= 5", Message: "at most 5"}}},
-	"with a message":  {Validations: []Validation{{Expression: "object.spec.replicas <= 5", MessageExpression: "'not ' + string(object.spec.replicas)"}}},
-	"with variables":  {Variables: []Named{{"a", "object.spec.containers"}}, Validations: []Validation{{Expression: "variables.a.size() < 5"}}},
-	"long":            {Validations: []Validation{{Expression: "object.spec.x <= 5" + strings.Repeat(" && object.spec.x <= 5", 100)}}},
-	"of many values":  {Validations: []Validation{{Expression: "object.spec.x in ['a'" + strings.Repeat(",'abcdefgh'", 500) + "]"}}},
-	"with repetition": {Validations: []Validation{{Expression: "object.spec.x.matches('^[a-z]{1,100}[0-9]{1,100}$')"}}},
-	"with conditions": {MatchConditions: []Named{{"a", "object.spec.x == 1"}}, Validations: []Validation{{Expression: "object.spec.y == 1"}}},
+	"plain":                 {Validations: []Validation{{Expression: "object.spec.replicas <= 5", Message: "at most 5"}}},
+	"with a message":        {Validations: []Validation{{Expression: "object.spec.replicas <= 5", MessageExpression: "'not ' + string(object.spec.replicas)"}}},
+	"with variables":        {Variables: []Named{{"a", "object.spec.containers"}}, Validations: []Validation{{Expression: "variables.a.size() < 5"}}},
+	"long":                  {Validations: []Validation{{Expression: "object.spec.x <= 5" + strings.Repeat(" && object.spec.x <= 5", 100)}}},
+	"of many values":        {Validations: []Validation{{Expression: "object.spec.x in ['a'" + strings.Repeat(",'abcdefgh'", 500) + "]"}}},
+	"with repetition":       {Validations: []Validation{{Expression: "object.spec.x.matches('^[a-z]{1,100}[0-9]{1,100}$')"}}},
+	"with a repeated group": {Validations: []Validation{{Expression: `object.spec.x.matches("^([a-z]+[.]|\\d{3}){50}$")`}}},
+	"with conditions":       {MatchConditions: []Named{{"a", "object.spec.x == 1"}}, Validations: []Validation{{Expression: "object.spec.y == 1"}}},
 }
 
 // TestMemoryOfRules: compiled rules take no more memory than what is estimated, and not much less.

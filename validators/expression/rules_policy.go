@@ -54,7 +54,7 @@ type compiledRule struct {
 
 // section is the section rules.
 var section = config.Section[Rules]{Name: "rules", Check: Rules.check, Warnings: Rules.warnings,
-	Tag: `doc:"checks of objects of any kind in CEL, written as in a ValidatingAdmissionPolicy"`, ReadsNamespace: func(name string, value any) bool {
+	Tag: `doc:"checks of objects of any kind in CEL, written as in a ValidatingAdmissionPolicy" schema:"most=2000"`, ReadsNamespace: func(name string, value any) bool {
 		text, _ := value.(string)
 		return (name == "expression" || name == "messageExpression") && strings.Contains(text, namespaceName)
 	}}
@@ -66,6 +66,9 @@ func (r Rules) check(at *field.Path) (problems field.ErrorList) {
 	}
 	if tooMuch := r.checkMemory(at); len(tooMuch) > 0 {
 		return tooMuch
+	}
+	if tooMany := requests.CheckNumber(len(r.Rules()), at); len(tooMany) > 0 {
+		return tooMany
 	}
 	compiler, err := NewCompiler()
 	if err != nil {
@@ -119,10 +122,13 @@ func (r Rules) warnings(_ *config.Policy, at *field.Path) (texts []string) {
 // missed returns the rules that some versions of their objects do not reach. The API server converts an object to a
 // version that a rule names, unless another rule of the webhook names the version in which it was sent.
 func (r Rules) missed(at *field.Path) (texts []string) {
+	rules := make([][]admit.Rule, len(r))
 	for i := range r {
-		own := r[i].Match.Rules()
+		rules[i] = r[i].Match.Rules()
+	}
+	for i, own := range rules {
 		for j := range r {
-			if versions, missed := missedVersions(own, r[j].Match.Rules()); i != j && len(missed) > 0 {
+			if versions, missed := missedVersions(own, rules[j]); i != j && len(missed) > 0 {
 				texts = append(texts, fmt.Sprintf("%s: rule %s is for versions %s only, but rule %s makes the API server send version %s unconverted, "+
 					"and so past this rule; write the same apiVersions in both", at.Index(i).Child("match", "apiVersions"), r[i].Name,
 					strings.Join(versions, ", "), r[j].Name, strings.Join(missed, ", ")))
@@ -146,16 +152,18 @@ func (r Rules) versionNotes(at *field.Path) (texts []string) {
 
 // missedVersions returns versions that others cover of a resource, of which own covers only those that it names.
 func missedVersions(own, others []admit.Rule) (named, missed []string) {
-	for _, a := range own {
-		for _, b := range others {
-			missed = slices.DeleteFunc(slices.Clone(b.Versions), func(v string) bool {
-				return slices.ContainsFunc(own, func(o admit.Rule) bool {
-					return (slices.Contains(o.Versions, v) || slices.Contains(o.Versions, "*")) && o.Overlaps(b)
-				})
+	for _, b := range others {
+		first := slices.IndexFunc(own, b.Overlaps)
+		if first < 0 {
+			continue
+		}
+		missed = slices.DeleteFunc(slices.Clone(b.Versions), func(v string) bool {
+			return slices.ContainsFunc(own, func(o admit.Rule) bool {
+				return (slices.Contains(o.Versions, v) || slices.Contains(o.Versions, "*")) && o.Overlaps(b)
 			})
-			if len(missed) > 0 && a.Overlaps(b) {
-				return a.Versions, missed
-			}
+		})
+		if len(missed) > 0 {
+			return own[first].Versions, missed
 		}
 	}
 	return nil, nil

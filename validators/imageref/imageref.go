@@ -3,6 +3,7 @@ package imageref
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,12 +22,18 @@ type Reference struct {
 // impliedTag is the tag of a reference without a tag and a digest.
 const impliedTag = "latest"
 
+// maxReference is more bytes than a reference has: 255 of the repository, 128 of the tag, 136 of the digest.
+const maxReference = 1 << 10
+
 // algorithms begin the ID of an image, such as sha256:4bb46517cac3.... A container runtime takes it for one, and runs that
 // image if the node has it, from whatever repository; the library reads a repository sha256 of Docker Hub, with a tag.
 var algorithms = []string{"sha256:", "sha384:", "sha512:"}
 
 // Parse reads a reference, such as nginx, docker.io/library/nginx:1.29 or registry.example.com/a/b@sha256:....
 func Parse(text string) (Reference, error) {
+	if len(text) > maxReference {
+		return Reference{}, fmt.Errorf("it has %d bytes, more than any reference", len(text))
+	}
 	if slices.ContainsFunc(algorithms, func(prefix string) bool { return strings.HasPrefix(text, prefix) }) {
 		return Reference{}, errors.New("it is the ID of an image, which does not say its repository")
 	}

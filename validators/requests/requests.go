@@ -16,9 +16,9 @@ import (
 
 // Requests names requests in a section of the policy, with the fields of a rule of a webhook.
 type Requests struct {
-	APIGroups     []string               `json:"apiGroups" doc:"API groups; an empty text is the group of pods, * is any" schema:"required,items=1"`
-	APIVersions   []string               `json:"apiVersions,omitempty" doc:"versions of the groups" default:"all"`
-	Resources     []string               `json:"resources" doc:"resources in the plural, such as pods, or subresources, such as pods/exec; * is any" schema:"required,items=1,is=resource"`
+	APIGroups     []string               `json:"apiGroups" doc:"API groups; an empty text is the group of pods, * is any" schema:"required,items=1,most=100"`
+	APIVersions   []string               `json:"apiVersions,omitempty" doc:"versions of the groups" schema:"most=100" default:"all"`
+	Resources     []string               `json:"resources" doc:"resources in the plural, such as pods, or subresources, such as pods/exec; * is any" schema:"required,items=1,is=resource,most=100"`
 	Operations    []string               `json:"operations" doc:"what is done to the objects; * is all of them" schema:"required,items=1,enum=CREATE|UPDATE|DELETE|CONNECT|*"`
 	Scope         registration.ScopeType `json:"scope,omitempty" doc:"whether the objects are in namespaces" schema:"enum=Namespaced|Cluster|*" default:"*"`
 	ResourceNames []string               `json:"resourceNames,omitempty" doc:"exact names of the objects" schema:"is=exact-name" default:"all"`
@@ -158,4 +158,17 @@ func (v vitalResource) request() *admit.Request {
 	req := &admit.Request{Operation: admissionv1.Update, SubResource: v.sub}
 	req.Resource.Group, req.Resource.Version, req.Resource.Resource = v.group, "v1", v.resource
 	return req
+}
+
+// MaxRequests is the maximum number of lists of requests in a section: each becomes a rule of a webhook, and they are compared with each
+// other.
+const MaxRequests = 2000
+
+// CheckNumber returns the problem of a section with more lists of requests than it may have.
+func CheckNumber(n int, at *field.Path) field.ErrorList {
+	if n <= MaxRequests {
+		return nil
+	}
+	return field.ErrorList{{Type: field.ErrorTypeTooMany, Field: at.String(), BadValue: n, Detail: fmt.Sprintf(
+		"must have at most %d lists of requests together; write several resources into one list", MaxRequests)}}
 }
