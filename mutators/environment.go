@@ -9,7 +9,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
-	"usher.dev/usher/mutators/injection"
 )
 
 // Env is the policy on environment variables: each is set in every container that does not set it itself.
@@ -23,9 +22,6 @@ type Variable struct {
 
 // check returns all problems of the section.
 func (env Env) check(at *field.Path) (problems field.ErrorList) {
-	if len(env) > injection.MaxEnv {
-		return field.ErrorList{field.TooMany(at, len(env), injection.MaxEnv)}
-	}
 	seen := map[string]bool{}
 	for i, v := range env {
 		at := at.Index(i).Child("name")

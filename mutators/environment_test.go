@@ -7,11 +7,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/mutators/injection"
 )
 
 // TestEnvironmentExplains: a policy without variables is the reason why nothing changes, and not the pod.
@@ -86,12 +84,4 @@ func afterwards(t *testing.T, step admit.Mutator[admit.Pod], raw string) string 
 		t.Fatal(err, d.Err())
 	}
 	return string(d.Bytes())
-}
-
-// TestEnvironmentIsBounded: each variable is written into each container.
-func TestEnvironmentIsBounded(t *testing.T) {
-	problems := make(Env, injection.MaxEnv+1).check(field.NewPath("env"))
-	if len(problems) != 1 || problems[0].Error() != "env: Too many: 501: must have at most 500 items" {
-		t.Error(problems)
-	}
 }

@@ -40,9 +40,6 @@ type Spec struct {
 	VolumeMounts     []corev1.VolumeMount          `json:"volumeMounts,omitempty" doc:"mounts that are added to the same containers"`
 }
 
-// MaxEnv bounds the variables of the policy for one container.
-const MaxEnv = 500
-
 // Section is the section sidecars.
 var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check,
 	Tag: `doc:"what new pods get, unless they have it already: containers, volumes, pull secrets, variables"`}
@@ -142,9 +139,6 @@ func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
 		func(s *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
 			return check.ObjectName(s.Name, at.Child("name"))
 		})...)
-	if len(in.Env) > MaxEnv {
-		problems = append(problems, field.TooMany(at.Child("env"), len(in.Env), MaxEnv))
-	}
 	problems = append(problems, storable.Env(in.Env, in.Volumes, at.Child("env"))...)
 	problems = append(problems, check.Named(in.Env, at.Child("env"), func(v *corev1.EnvVar) string { return v.Name },
 		func(*corev1.EnvVar, *field.Path) field.ErrorList { return nil })...)

@@ -39,7 +39,7 @@ func TestWhichNamespacesAreLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		configures := strings.HasSuffix(r.Path, "-elasticquota") || r.Path == "/validate-configmap"
+		configures := strings.HasSuffix(r.Path, "-elasticquota") || r.Path == "/validate-elasticquotaprofile" || r.Path == "/validate-configmap"
 		for _, c := range []struct {
 			name, exempt string
 			want         bool
