@@ -21,8 +21,11 @@ import (
 // fields.
 
 // touched matches the paths of usher's patches.
-var touched = regexp.MustCompile(`^(/spec/(initContainers|containers)/\d+/env(/-)?|/spec/tolerations(/-)?|` +
+var touched = regexp.MustCompile(`^(/spec/(initContainers|containers)/\d+/env(/-|/\d+)?|/spec/tolerations(/-)?|` +
 	`/status/(allocatable|capacity)/cpu|/metadata/annotations(/usher\.dev~1amplified)?)$`)
+
+// inserted matches the paths of elements, before which an add inserts another one.
+var inserted = regexp.MustCompile(`/env/\d+$`)
 
 // patchOf is the patch of a webhook in the audit log.
 type patchOf struct {
@@ -268,7 +271,7 @@ func addFuture(at any) (added int) {
 	return added
 }
 
-// harmfulOperations returns the operations that could remove an unknown field: all except those that append to a list,
+// harmfulOperations returns the operations that could remove an unknown field: all except those that insert into a list,
 // add a missing value, or change one of the strings that usher may change.
 func harmfulOperations(answer []byte, object any) (problems []string) {
 	var review struct{ Response struct{ Patch []byte } }
@@ -285,7 +288,8 @@ func harmfulOperations(answer []byte, object any) (problems []string) {
 	for _, o := range patch {
 		target := at(object, o.Path)
 		_, text := target.(string)
-		if !touched.MatchString(o.Path) || o.Op == "remove" || target != nil && !text {
+		inserts := o.Op == "add" && inserted.MatchString(o.Path)
+		if !touched.MatchString(o.Path) || o.Op == "remove" || target != nil && !text && !inserts {
 			problems = append(problems, o.Op+" "+o.Path+" could harm "+kubetest.Encode(target))
 		}
 	}
