@@ -80,6 +80,10 @@ const world = `
 ---
 {apiVersion: v1, kind: Service, metadata: {name: stored, namespace: shop}, spec: {ports: [{port: 80}]}}
 ---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: stored, namespace: shop}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+---
+{apiVersion: quota.koordinator.sh/v1alpha1, kind: ElasticQuotaProfile, metadata: {name: stored, namespace: shop}, spec: {quotaName: a, nodeSelector: {matchLabels: {a: b}}}}
+---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: slo-controller-config, namespace: koordinator-system}}
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: stored, namespace: shop}, spec: {selector: {matchLabels: {a: b}},

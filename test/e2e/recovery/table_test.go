@@ -30,6 +30,7 @@ const (
 	quota = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/shop/elasticquotas"
 	room  = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 	mixed = "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles"
+	tree  = "/apis/quota.koordinator.sh/v1alpha1/namespaces/shop/elasticquotaprofiles"
 	slo   = "/api/v1/namespaces/koordinator-system/configmaps"
 
 	label       = `{"metadata": {"labels": {"seen": "yes"}}}`
@@ -81,6 +82,7 @@ var table = map[string][]request{
 		{"DELETE deployments", "DELETE", apps + "deployments/stored", ""},
 		{"UPDATE deployments/scale", "PATCH", apps + "deployments/stored/scale", `{"spec": {"replicas": 2}}`},
 		{"DELETE statefulsets", "DELETE", apps + "statefulsets/stored", ""},
+		{"DELETE persistentvolumeclaims", "DELETE", core + "persistentvolumeclaims/stored", ""},
 		{"UPDATE statefulsets/scale", "PATCH", apps + "statefulsets/stored/scale", `{"spec": {"replicas": 2}}`},
 		{"CREATE configmaps", "POST", core + "configmaps", named},
 		{"UPDATE configmaps", "PATCH", core + "configmaps/stored", label},
@@ -138,6 +140,9 @@ var table = map[string][]request{
 		{"CREATE clustercolocationprofiles", "POST", mixed, `{"apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile",
 			"metadata": {"name": "new"}, "spec": {"selector": {"matchLabels": {"nobody": "has"}}}}`},
 		{"UPDATE clustercolocationprofiles", "PATCH", mixed + "/stored", `{"spec": {"qosClass": "BE"}}`},
+		{"CREATE elasticquotaprofiles", "POST", tree, `{"apiVersion": "quota.koordinator.sh/v1alpha1", "kind": "ElasticQuotaProfile",
+			"metadata": {"name": "new"}, "spec": {"quotaName": "b", "nodeSelector": {"matchLabels": {"a": "b"}}}}`},
+		{"UPDATE elasticquotaprofiles", "PATCH", tree + "/stored", `{"spec": {"quotaName": "c"}}`},
 	},
 	"an elastic quota": {
 		{"CREATE elasticquotas", "POST", quota, newQuota},
