@@ -164,3 +164,17 @@ func (s *RatioSources) Bound(node labels.Labels, name corev1.ResourceName) (boun
 	bound, bounded = pool.bounds[name]
 	return bound, pool.by, bounded
 }
+
+// LargestBound returns the largest bound of a resource in any pool; false if there is no pool, or one without a bound.
+func (s *RatioSources) LargestBound(name corev1.ResourceName) (largest quantity.Ratio, bounded bool) {
+	for i := range s.pools {
+		bound, found := s.pools[i].bounds[name]
+		if !found {
+			return largest, false
+		}
+		if i == 0 || bound.Above(largest) {
+			largest = bound
+		}
+	}
+	return largest, len(s.pools) > 0
+}

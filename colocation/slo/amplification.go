@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"iter"
 	"maps"
 	"slices"
 )
@@ -9,26 +10,34 @@ import (
 // numbers of at least 1, by resource name. It is nil if amplification is not enabled for the node. The first entry that
 // selects the node overrides the cluster's strategy. Ratios outside the allowed range are left out.
 func (c *Config) Amplification(labels map[string]string) map[string]string {
-	ratios := map[string]any{}
-	layers, enabled := c.layersFor(AmplificationKey, labels)
-	if !enabled {
-		return nil
+	return ratiosOf(c.layersFor(AmplificationKey, labels))
+}
+
+// EntryRatios yields each entry of resource-amplification-config, as messages name it, and the ratios that nodes of the entry get.
+func (c *Config) EntryRatios() iter.Seq2[string, map[string]string] {
+	return func(yield func(string, map[string]string) bool) {
+		s := c.section(AmplificationKey)
+		if s == nil {
+			return
+		}
+		for i := s.first; i < s.last; i++ {
+			if !yield(c.label(i), ratiosOf([]map[string]any{s.clusterOf(s.tree), c.entries[i].tree})) {
+				return
+			}
+		}
 	}
-	for _, layer := range layers {
-		maps.Copy(ratios, down(layer, []string{"resourceAmplificationRatio"}))
-	}
-	return ratioTexts(ratios)
 }
 
 // MaxNormalization returns the largest ratio by which Koordinator's manager multiplies the ratio of cpu of a node with the
 // given labels: that of some CPU model, 1 if CPU normalization is not enabled for the node.
 func (c *Config) MaxNormalization(labels map[string]string) float64 {
 	most := 1.0
-	layers, enabled := c.layersFor(NormalizationKey, labels)
+	layers := c.layersFor(NormalizationKey, labels)
+	if !enabled(layers) {
+		return most
+	}
 	for _, layer := range layers {
-		if enabled {
-			most = max(most, largest(layer))
-		}
+		most = max(most, largest(layer))
 	}
 	return most
 }
@@ -48,23 +57,40 @@ func largest(value any) (most float64) {
 	return most
 }
 
-// layersFor returns the cluster's strategy of a key and that of the first entry that selects a node, and whether they enable it.
-func (c *Config) layersFor(key string, labels map[string]string) (layers []map[string]any, enabled bool) {
+// ratiosOf returns the ratios of a cluster's strategy and an entry's; nil if amplification is not enabled.
+func ratiosOf(layers []map[string]any) map[string]string {
+	if !enabled(layers) {
+		return nil
+	}
+	ratios := map[string]any{}
+	for _, layer := range layers {
+		maps.Copy(ratios, down(layer, []string{"resourceAmplificationRatio"}))
+	}
+	return ratioTexts(ratios)
+}
+
+// enabled reports whether the last strategy that says so enables a key.
+func enabled(layers []map[string]any) (enabled bool) {
+	for _, layer := range layers {
+		if on, given := layer["enable"].(bool); given {
+			enabled = on
+		}
+	}
+	return enabled
+}
+
+// layersFor returns the cluster's strategy of a key and that of the first entry that selects a node.
+func (c *Config) layersFor(key string, labels map[string]string) (layers []map[string]any) {
 	s := c.section(key)
 	if s == nil {
-		return nil, false
+		return nil
 	}
 	layers = []map[string]any{s.clusterOf(s.tree)}
 	selected := c.selecting(nil, labels)
 	if i := slices.IndexFunc(selected, func(i int) bool { return i >= s.first && i < s.last }); i >= 0 {
 		layers = append(layers, c.entries[selected[i]].tree)
 	}
-	for _, layer := range layers {
-		if on, given := layer["enable"].(bool); given {
-			enabled = on
-		}
-	}
-	return layers, enabled
+	return layers
 }
 
 func ratioTexts(all map[string]any) map[string]string {

@@ -104,11 +104,20 @@ func TestSLOConfig(t *testing.T) {
 		"names":               {data{slo.ColocationKey: `{"nodeConfigs":[{"nodeSelector":{"matchLabels":{"z":"1"}}}]}`}, nil, true, []string{"nodeConfigs[0].name: Required"}, nil},
 		"old warning":         {data{slo.ColocationKey: `{"x":1}`, slo.SystemKey: `{"y":1}`}, data{slo.ColocationKey: `{"x":1}`}, false, nil, []string{"data[system-config].y: unknown"}},
 		"ratio above bounds": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5,"memory":9}}`}, nil, false, []string{
-			"node n1 gets cpu 5; it must be from 1 to 2, the bound of pool x", "a node without labels gets cpu 5; it must be from 1 to 4, the bound of pool default"}, nil},
-		"ratio above a bound": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":3}}`}, nil, false, []string{"data[resource-amplification-config]: Invalid value: node n1 gets cpu 3"}, nil},
-		"ratio of an entry":   {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}},"enable":true,"resourceAmplificationRatio":{"cpu":3}}]}`}, nil, false, []string{"node n1 gets cpu 3"}, nil},
-		"ratio not enabled":   {data{slo.AmplificationKey: `{"resourceAmplificationRatio":{"cpu":5}}`}, nil, false, nil, nil},
-		"ratio unchanged":     {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`, slo.SystemKey: "{}"}, data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`}, false, nil, nil},
+			"data[resource-amplification-config]: Invalid value: node n1 gets cpu 5; it must be from 1 to 2, the bound of pool x"},
+			[]string{"resource-amplification-config: a node without labels gets cpu 5; it must be from 1 to 4, the bound of pool default"}},
+		"ratio above the bound of nodes to come": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5},"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}},"resourceAmplificationRatio":{"cpu":2}}]}`}, nil, false, nil,
+			[]string{"a node without labels gets cpu 5; it must be from 1 to 4, the bound of pool default"}},
+		"ratio of an entry without nodes": {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"new","nodeSelector":{"matchLabels":{"pool":"new"}},"enable":true,"resourceAmplificationRatio":{"cpu":9,"memory":9}}]}`}, nil, false, nil,
+			[]string{"resource-amplification-config: a node of nodeConfigs[0] (new) gets cpu 9; no pool allows more than 4, and /validate-node refuses it"}},
+		"ratio of an entry without nodes that a pool allows": {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"new","nodeSelector":{"matchLabels":{"pool":"new"}},"enable":true,"resourceAmplificationRatio":{"cpu":4}}]}`}, nil, false, nil, nil},
+		"ratio of an entry that is not enabled":              {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"new","nodeSelector":{"matchLabels":{"pool":"new"}},"resourceAmplificationRatio":{"cpu":9}}]}`}, nil, false, nil, nil},
+		"ratio above a bound":                                {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":3}}`}, nil, false, []string{"data[resource-amplification-config]: Invalid value: node n1 gets cpu 3"}, nil},
+		"ratio of an entry":                                  {data{slo.AmplificationKey: `{"nodeConfigs":[{"name":"x","nodeSelector":{"matchLabels":{"x":"1"}},"enable":true,"resourceAmplificationRatio":{"cpu":3}}]}`}, nil, false, []string{"node n1 gets cpu 3"}, nil},
+		"ratio not enabled":                                  {data{slo.AmplificationKey: `{"resourceAmplificationRatio":{"cpu":5}}`}, nil, false, nil, nil},
+		"ratio unchanged":                                    {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`, slo.SystemKey: "{}"}, data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`}, false, nil, nil},
+		"ratio unchanged beside normalization": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`, slo.NormalizationKey: `{"enable":false}`},
+			data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`}, false, nil, nil},
 		"normalized ratio": {data{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":1.5}}`, slo.NormalizationKey: `{"enable":true,"defaultRatio":1,"ratioModel":{"m":{"baseRatio":1.5}}}`}, nil, false, nil,
 			[]string{"cpu-normalization-config: node n1 gets cpu 2.25; it must be from 1 to 2, the bound of pool x"}},
 		"normalized only":       {data{slo.NormalizationKey: `{"enable":true,"defaultRatio":3}`}, nil, false, nil, []string{"node n1 gets cpu 3; "}},
@@ -123,6 +132,18 @@ func TestSLOConfig(t *testing.T) {
 		sameParts(t, name+": problems", problems, c.want)
 		sameParts(t, name+": warnings", warnings, c.warnings)
 	}
+}
+
+// TestSLOConfigWithoutNodes: before there are nodes, the bound of one without labels counts.
+func TestSLOConfigWithoutNodes(t *testing.T) {
+	bounds := &sections.NodeAmplification{Pools: []sections.AmplificationPool{{Name: "default", MaxRatios: map[corev1.ResourceName]string{"cpu": "4"}}}}
+	problems, warnings, err := runSLO(t, SLOOptions{Ratios: bounds.Sources(nil)}, nodesNamed(),
+		map[string]string{slo.AmplificationKey: `{"enable":true,"resourceAmplificationRatio":{"cpu":5}}`}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameParts(t, "problems", problems, []string{"a node without labels gets cpu 5"})
+	sameParts(t, "warnings", warnings, nil)
 }
 
 // sameParts compares texts with the parts that they must contain.
