@@ -44,3 +44,19 @@ func FractionOfDevice(amount resource.Quantity) string {
 	}
 	return ""
 }
+
+// WholeCard is a whole card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.
+const WholeCard = 100
+
+// GPUCards returns how many cards a container without gpu.shared uses: several only if it requests whole ones, by memory or,
+// without a memory amount, by cores.
+func GPUCards(amounts map[corev1.ResourceName]resource.Quantity) int64 {
+	percent, ok := amounts[ResourceGPUMemoryRatio]
+	if !ok {
+		percent = amounts[ResourceGPUCore]
+	}
+	if n := percent.Value(); n > WholeCard && n%WholeCard == 0 {
+		return n / WholeCard
+	}
+	return 1
+}

@@ -88,7 +88,7 @@ func differing(c *admit.Container, name corev1.ResourceName, request, limit reso
 // wholeCards refuses an amount of koordinator.sh/gpu above one card that is not a multiple of whole cards.
 func wholeCards(c *admit.Container, amounts gpuAmounts) error {
 	gpu, ok := amounts[api.ResourceGPU]
-	if !ok || gpu.Value() <= wholeCard || gpu.Value()%wholeCard == 0 {
+	if !ok || gpu.Value() <= api.WholeCard || gpu.Value()%api.WholeCard == 0 {
 		return nil
 	}
 	return wrong(c, api.ResourceGPU, gpu, "above 100, one card, it must be a multiple of 100; ask for whole cards, or for at most 100")
@@ -102,9 +102,6 @@ func wrong(c *admit.Container, name corev1.ResourceName, amount resource.Quantit
 	}
 	return field.Invalid(list.Path(name), amount.String(), fmt.Sprintf("container %q: %s", c.Name(), why))
 }
-
-// wholeCard is a whole card in percent, the unit of gpu, gpu-core and gpu-memory-ratio.
-const wholeCard = 100
 
 // completeGPU writes the derived amounts into both requests and limits.
 func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
@@ -123,7 +120,7 @@ func completeGPU(req *admit.Request, c *admit.Container, amounts gpuAmounts) {
 		delete(amounts, api.ResourceGPU)
 	}
 	if _, ok := amounts[api.ResourceGPUShared]; !ok {
-		amounts[api.ResourceGPUShared] = *resource.NewQuantity(cardsOf(amounts), resource.DecimalSI)
+		amounts[api.ResourceGPUShared] = *resource.NewQuantity(api.GPUCards(amounts), resource.DecimalSI)
 	}
 	for _, list := range []admit.Resources{c.Resources().Requests(), c.Resources().Limits()} {
 		for _, name := range gpuNames {
@@ -143,17 +140,4 @@ func completed(amounts gpuAmounts) bool {
 	ratio, rated := amounts[api.ResourceGPUMemoryRatio]
 	_, shared := amounts[api.ResourceGPUShared]
 	return cored && rated && shared && core.Cmp(ratio) == 0
-}
-
-// cardsOf returns how many cards a container uses: several only if it requests whole ones, by memory or, without a
-// memory amount, by cores.
-func cardsOf(amounts gpuAmounts) int64 {
-	percent, ok := amounts[api.ResourceGPUMemoryRatio]
-	if !ok {
-		percent = amounts[api.ResourceGPUCore]
-	}
-	if n := percent.Value(); n > wholeCard && n%wholeCard == 0 {
-		return n / wholeCard
-	}
-	return 1
 }

@@ -56,8 +56,10 @@ var deviceNames = [...]corev1.ResourceName{
 
 // devices are the devices of one container.
 type devices struct {
-	container *admit.Container
+	container string
 	amounts   map[corev1.ResourceName]resource.Quantity
+	// path returns the field of an amount: in the requests, unless only the limits have it.
+	path func(name corev1.ResourceName) *field.Path
 }
 
 // devicesOf returns the devices that a container requests; nil if it requests no GPU, whole or shared.
@@ -67,11 +69,46 @@ func devicesOf(c *admit.Container) *devices {
 	if !gpu && !shared {
 		return nil
 	}
-	d := &devices{c, map[corev1.ResourceName]resource.Quantity{}}
+	d := &devices{c.Name(), map[corev1.ResourceName]resource.Quantity{}, func(name corev1.ResourceName) *field.Path {
+		if r := c.Resources(); !r.Requests().Has(name) && r.Limits().Has(name) {
+			return r.Limits().Path(name)
+		}
+		return c.Resources().Requests().Path(name)
+	}}
 	for _, name := range deviceNames {
 		if q, ok := c.Request(name); ok {
 			d.amounts[name] = q
 		}
+	}
+	return d
+}
+
+// devicesOfTemplate returns the devices of a container that no API server completes and no step translates; nil if it has no
+// GPU. The number of cards is the one that a pod would get.
+func devicesOfTemplate(c *corev1.Container, resources *field.Path) *devices {
+	d := &devices{c.Name, map[corev1.ResourceName]resource.Quantity{}, func(name corev1.ResourceName) *field.Path {
+		_, requested := c.Resources.Requests[name]
+		if _, limited := c.Resources.Limits[name]; limited && !requested {
+			return resources.Child("limits").Key(string(name))
+		}
+		return resources.Child("requests").Key(string(name))
+	}}
+	gpu := false
+	for _, name := range deviceNames {
+		q, ok := c.Resources.Requests[name]
+		if !ok {
+			q, ok = c.Resources.Limits[name]
+		}
+		if ok {
+			d.amounts[name] = q
+			gpu = gpu || name != api.ResourceHuaweiNPUCore
+		}
+	}
+	if !gpu {
+		return nil
+	}
+	if !d.has(api.ResourceGPU) && !d.has(api.ResourceGPUShared) {
+		d.amounts[api.ResourceGPUShared] = *resource.NewQuantity(api.GPUCards(d.amounts), resource.DecimalSI)
 	}
 	return d
 }
@@ -116,17 +153,9 @@ func (d *devices) value(name corev1.ResourceName) int64 {
 	return q.Value()
 }
 
-// path returns the field of the amount: in the requests, unless only the limits have it.
-func (d *devices) path(name corev1.ResourceName) *field.Path {
-	if r := d.container.Resources(); !r.Requests().Has(name) && r.Limits().Has(name) {
-		return r.Limits().Path(name)
-	}
-	return d.container.Resources().Requests().Path(name)
-}
-
 // describe prefixes a message with the container's name.
 func (d *devices) describe(format string, args ...any) string {
-	return fmt.Sprintf("container %q: ", d.container.Name()) + fmt.Sprintf(format, args...)
+	return fmt.Sprintf("container %q: ", d.container) + fmt.Sprintf(format, args...)
 }
 
 func (d *devices) invalid(name corev1.ResourceName, format string, args ...any) *field.Error {
@@ -134,15 +163,26 @@ func (d *devices) invalid(name corev1.ResourceName, format string, args ...any) 
 	return field.Invalid(d.path(name), q.String(), d.describe(format, args...))
 }
 
-func (d *devices) problems() (problems field.ErrorList) {
+func (d *devices) problems() field.ErrorList {
+	if problems := d.fractions(); len(problems) > 0 {
+		return problems
+	}
+	return d.contradictions()
+}
+
+// fractions returns the problems of the amounts that API servers refuse.
+func (d *devices) fractions() (problems field.ErrorList) {
 	for _, name := range deviceNames {
 		if problem := api.FractionOfDevice(d.amounts[name]); problem != "" {
 			problems = append(problems, d.invalid(name, "%s", problem))
 		}
 	}
+	return problems
+}
+
+// contradictions returns the problems of whole amounts.
+func (d *devices) contradictions() field.ErrorList {
 	switch {
-	case len(problems) > 0:
-		return problems
 	case d.has(api.ResourceGPU) && d.has(api.ResourceGPUShared):
 		return field.ErrorList{field.Forbidden(d.path(api.ResourceGPUShared),
 			d.describe("koordinator.sh/gpu and koordinator.sh/gpu.shared are two ways to say it; keep one of them"))}
@@ -152,21 +192,13 @@ func (d *devices) problems() (problems field.ErrorList) {
 	return d.sharedProblems()
 }
 
-// percentOfCard is a whole card in the unit of gpu, gpu-core and gpu-memory-ratio.
-const percentOfCard = 100
-
-const wholeCards = "above 100, one card, must be a multiple of 100; ask for whole cards"
-
-// brokenCards reports whether a number of percent is more than a card, but no number of cards.
-func brokenCards(percent int64) bool { return percent > percentOfCard && percent%percentOfCard != 0 }
-
 // wholeProblems returns the problems of the short form.
 func (d *devices) wholeProblems() field.ErrorList {
 	switch gpu := d.value(api.ResourceGPU); {
 	case gpu <= 0:
 		return field.ErrorList{d.invalid(api.ResourceGPU, "must be greater than zero, in percent of a card; 100 is one card")}
-	case brokenCards(gpu):
-		return field.ErrorList{d.invalid(api.ResourceGPU, wholeCards)}
+	case gpu > api.WholeCard && gpu%api.WholeCard != 0:
+		return field.ErrorList{d.invalid(api.ResourceGPU, "above 100, one card, must be a multiple of 100; ask for whole cards")}
 	}
 	return nil
 }
@@ -204,7 +236,7 @@ func (d *devices) perCard(name corev1.ResourceName, cards int64) *field.Error {
 		return nil
 	case percent%cards != 0:
 		return d.invalid(name, "must be a multiple of koordinator.sh/gpu.shared, %d; ask for the same part of each card", cards)
-	case percent/cards > percentOfCard:
+	case percent/cards > api.WholeCard:
 		return d.invalid(name, "must be at most 100 a card, and koordinator.sh/gpu.shared is %d; ask for less, or more cards", cards)
 	}
 	return nil

@@ -108,8 +108,8 @@ func checkAmounts(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 		for i := range containers {
 			at := at.Index(i).Child("resources")
 			problems = append(problems, storable.Reserved(&containers[i].Resources, at)...)
-			if gpu := containers[i].Resources.Requests[api.ResourceGPU]; brokenCards(gpu.Value()) {
-				problems = append(problems, field.Invalid(at.Child("requests").Key(string(api.ResourceGPU)), gpu.String(), wholeCards))
+			if d := devicesOfTemplate(&containers[i], at); d != nil && len(d.fractions()) == 0 { // those are refused above
+				problems = append(problems, d.contradictions()...)
 			}
 		}
 	}

@@ -40,6 +40,9 @@ func checked(t *testing.T, about, object, old string, wants ...string) {
 func TestReservation(t *testing.T) {
 	template := func(containers string) string { return `{"spec":{"containers":` + containers + `}}` }
 	owners := "[" + goodOwner + "]"
+	gpus := func(resources string) string {
+		return specOf(template(`[{"name":"c","resources":`+resources+`}]`), owners, ``)
+	}
 	for spec, wants := range map[string][]string{
 		goodSpec: nil,
 		specOf(goodTemplate, `[{"object":{"name":"web-1","namespace":"apps"}},{"controller":{"kind":"Job","name":"j"}},{"labelSelector":{}}]`, ``): nil,
@@ -63,6 +66,14 @@ func TestReservation(t *testing.T) {
 		  "containers":[{"resources":{"requests":{"cpu":-4,"koordinator.sh/gpu-core":"0.5","nvidia.com/gpu":1}}}]}}`, owners, ``): {
 			`spec.overhead[cpu]: Invalid value: "-1": must be 0 or more`, `spec.resources.requests[memory]: Invalid value: "2Gi": must be at most the limit, 1Gi`,
 			`initContainers[0].resources.limits[c p u]`, `requests[koordinator.sh/gpu]: Invalid value: "150"`, `containers[0].resources.requests[cpu]: Invalid value: "-4"`, `requests[koordinator.sh/gpu-core]: Invalid value: "500m": must be a whole number`},
+		gpus(`{"limits":{` + deviceList("gpu=150") + `}}`):                                               {`containers[0].resources.limits[koordinator.sh/gpu]: Invalid value: "150": container "c": above 100`},
+		gpus(`{"requests":{` + deviceList("gpu=100") + `},"limits":{` + deviceList("gpu=150") + `}}`):    nil,
+		gpus(`{"requests":{` + deviceList("core=150 ratio=150") + `}}`):                                  {`requests[koordinator.sh/gpu-core]: Invalid value: "150"`, `requests[koordinator.sh/gpu-memory-ratio]: Invalid value: "150"`},
+		gpus(`{"requests":{` + deviceList("core=200") + `},"limits":{` + deviceList("ratio=200") + `}}`): nil,
+		gpus(`{"requests":{` + deviceList("core=50 ratio=50") + `}}`):                                    nil,
+		gpus(`{"requests":{` + deviceList("core=50") + `}}`):                                             {`requests[koordinator.sh/gpu-memory-ratio]: Forbidden`},
+		gpus(`{"requests":{` + deviceList("gpu=200 shared=2") + `}}`):                                    {`requests[koordinator.sh/gpu.shared]: Forbidden`},
+		gpus(`{"requests":{` + deviceList("npu=8") + `}}`):                                               nil,
 		specOf(`{"spec":{"overhead":{"cpu":"x"},"volumes":[{"name":"v","emptyDir":{"sizeLimit":"big"}}],"containers":[{"name":"c","env":[{"name":"A","value":"1e-5000000",
 		  "valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"x"}}}]}]}}`, owners, ``): {
 			`containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "x"`, `spec.overhead[cpu]`, `spec.volumes[0].emptyDir.sizeLimit`},
