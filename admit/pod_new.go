@@ -14,7 +14,10 @@ import (
 )
 
 // limitRangerAnnotation is where the plug-in LimitRanger says what it has set in a pod.
-const limitRangerAnnotation = "kubernetes.io/limit-ranger"
+const (
+	limitRangerAnnotation = "kubernetes.io/limit-ranger"
+	limitRangerSays       = "LimitRanger plugin set: "
+)
 
 // FillNew sets what the API server and its own plug-ins set in a new pod before they call webhooks, and not in a template: the
 // service account, host ports, requests and limits, two tolerations, and the defaults of containers and volumes that mutators have
@@ -124,8 +127,34 @@ func (p *Pod) fillFromRange(r *corev1.LimitRange) {
 	add("container", p.RegularContainers())
 	add("init container", p.InitContainers())
 	if len(said) > 0 {
-		p.SetAnnotation(limitRangerAnnotation, "LimitRanger plugin set: "+strings.Join(said, "; "))
+		p.SetAnnotation(limitRangerAnnotation, limitRangerSays+strings.Join(said, "; "))
 	}
+}
+
+// Filled has by container the lists and resources that the plug-in LimitRanger has set, such as "request cpu".
+type Filled map[string][]string
+
+// FilledByRanges returns what LimitRanger set in a pod when it last set anything: a later round, or another LimitRange, replaces the
+// annotation in which it says so. Users can write that annotation, too.
+func (p *Pod) FilledByRanges() Filled {
+	text, _ := p.Annotation(limitRangerAnnotation)
+	said, ok := strings.CutPrefix(text, limitRangerSays)
+	if !ok {
+		return nil
+	}
+	filled := Filled{}
+	for entry := range strings.SplitSeq(said, "; ") {
+		for _, list := range [...]string{"request", "limit"} {
+			names, container, _ := strings.Cut(entry, " "+list+" for ")
+			container = container[strings.LastIndexByte(container, ' ')+1:] // after "container" or "init container"
+			for name := range strings.SplitSeq(names, ", ") {
+				if container != "" {
+					filled[container] = append(filled[container], list+" "+name)
+				}
+			}
+		}
+	}
+	return filled
 }
 
 func fill(list, from Resources) {

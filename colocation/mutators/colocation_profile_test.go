@@ -439,21 +439,48 @@ func TestLimitRangeThatDemands(t *testing.T) {
 	}
 }
 
-// TestLimitRangeOfBatchResources: what it gives is not the pod's own amount.
+// TestLimitRangeOfBatchResources: what it gives is not the pod's own amount, in two rounds of LimitRanger and the step.
 func TestLimitRangeOfBatchResources(t *testing.T) {
-	const batch, both = "{type: Container, default: {kubernetes.io/batch-cpu: 16k}, defaultRequest: {kubernetes.io/batch-cpu: 16k}}",
-		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 100m, kubernetes.io/batch-cpu: 16k}}"
-	for _, c := range [][3]string{ // the LimitRange, the container as LimitRanger leaves it, the result
-		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"16k"},"limits":{"kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=16k, requests: batch-cpu=4k"},
-		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"5k"}`, "limits: , requests: batch-cpu=5k"},
-		{both, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"16k"},"limits":{"cpu":"4","kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=4k, requests: batch-cpu=4k"},
-		{both, `"requests":{"cpu":"100m","kubernetes.io/batch-cpu":"16k"},"limits":{"cpu":"2","kubernetes.io/batch-cpu":"16k"}`, "limits: batch-cpu=16k, requests: batch-cpu=16k"},
+	const batch, both, equal = "{type: Container, default: {kubernetes.io/batch-cpu: 16k}, defaultRequest: {kubernetes.io/batch-cpu: 16k}}",
+		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 100m, kubernetes.io/batch-cpu: 16k}}",
+		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 1, kubernetes.io/batch-cpu: 500}}"
+	for _, c := range [][3]string{ // the LimitRange, the container as sent, the result
+		{batch, `"requests":{"cpu":"4"}`, "limits: batch-cpu=16k, requests: batch-cpu=4k"},
+		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"5k"}`, "limits: batch-cpu=16k, requests: batch-cpu=5k"},
+		{both, `"requests":{"cpu":"4"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=4k"},
+		{both, ``, "limits: batch-cpu=16k, requests: batch-cpu=16k"},
+		{equal, `"requests":{"cpu":"1"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=1k"},
+		{equal, `"requests":{"cpu":"500m"},"limits":{"cpu":"2"}`, "limits: batch-cpu=2k, requests: batch-cpu=500"},
 	} {
-		after, _, err := colocate(t, within(t, "koord-batch", c[0]), `{"spec":{"containers":[{"name":"c","resources":{`+c[1]+`}}]}}`)
-		if err != nil || !strings.HasSuffix(tell(after), "c "+c[2]+"\n") {
-			t.Errorf("%s: %v\n%s", c[1], err, tell(after))
+		after, _ := twoRounds(t, within(t, "koord-batch", c[0]), c[1])
+		if !strings.HasSuffix(tell(after), "c "+c[2]+"\n") {
+			t.Errorf("%s: want %s\n%s", c[1], c[2], tell(after))
 		}
 	}
+}
+
+// twoRounds runs the step twice on a pod with the resources of a container, each time after LimitRanger. It returns the warnings of both.
+func twoRounds(t *testing.T, ask ProfileQuestions, resources string) (after []byte, warnings []string) {
+	t.Helper()
+	ranges, err := ask.LimitRanges("colocation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after = []byte(`{"spec":{"containers":[{"name":"c","resources":{` + resources + `}}]}}`)
+	for range 2 {
+		filled := after
+		if d, err := document.Parse(after); err != nil {
+			t.Fatal(err)
+		} else if admit.AsPod(d).FillResources(ranges); d.PatchJSON() != nil {
+			filled = slices.Clone(d.Bytes())
+		}
+		var req *admit.Request
+		if after, req, err = colocate(t, ask, string(filled)); err != nil {
+			t.Fatal(err)
+		}
+		warnings = append(warnings, req.Warnings()...)
+	}
+	return after, warnings
 }
 
 // TestOwnedFields: of a stored patch, what plug-ins of the API server own is left out, and so is nothing else.

@@ -190,11 +190,14 @@ func (q ProfileQuestions) translate(req *admit.Request, to colocated) error {
 			return fmt.Errorf("LimitRanges of namespace %s: %w", to.namespace, err)
 		}
 	}
+	if len(t.ranges) > 0 {
+		t.filled = pod.FilledByRanges()
+	}
 	for c := range pod.Containers() {
-		t.requirements(c.Resources())
+		t.requirements(c.Name(), c.Resources())
 	}
 	if whole := pod.Resources(); hasNative(whole.Requests()) || hasNative(whole.Limits()) {
-		t.requirements(whole)
+		t.requirements("", whole)
 		req.Warnf("spec.resources now asks for %s resources, which API servers up to 1.37 refuse; ask for them per container", class)
 	}
 	if hasNative(pod.Overhead()) {
@@ -216,23 +219,32 @@ func hasNative(list admit.Resources) bool {
 type translation struct {
 	class   api.PriorityClass
 	ranges  []*corev1.LimitRange // of the pod's namespace
+	filled  admit.Filled         // what they gave
 	dropped []string             // amounts that gave way to others
+}
+
+// amounts are the requests or limits of a container, or of a pod as a whole.
+type amounts struct {
+	admit.Resources
+	of, list string // the container, if any; request or limit
+	defaults func(corev1.LimitRangeItem) corev1.ResourceList
 }
 
 // requirements renames requests and limits. An amount that has the new name already wins: the user has sent it, or an
 // earlier run has renamed it, and then the API server's LimitRanger or another webhook has filled in the native one.
 // It wins over a limit below such a request, too. A limit without a request also becomes the request, which the API
-// server does not do in templates. A missing limit stays missing.
-func (t *translation) requirements(r admit.Requirements) {
-	requests, limits := r.Requests(), r.Limits()
+// server does not do in templates.
+func (t *translation) requirements(of string, r admit.Requirements) {
+	requests := amounts{r.Requests(), of, "request", func(item corev1.LimitRangeItem) corev1.ResourceList { return item.DefaultRequest }}
+	limits := amounts{r.Limits(), of, "limit", func(item corev1.LimitRangeItem) corev1.ResourceList { return item.Default }}
 	for _, native := range nativeResources {
 		name, _ := api.Translate(t.class, native)
 		var least *resource.Quantity
-		if had := t.rename(requests, defaultRequests, native, name, nil); had {
+		if had := t.rename(requests, native, name, nil); had {
 			asked, _ := requests.Get(name)
 			least = &asked
 		}
-		t.rename(limits, defaultLimits, native, name, least)
+		t.rename(limits, native, name, least)
 		if limit, ok := limits.Get(name); ok && !requests.Has(name) {
 			requests.Set(name, limit)
 		}
@@ -241,16 +253,17 @@ func (t *translation) requirements(r admit.Requirements) {
 
 // rename moves an amount, if there is one, to its new name, and reports whether the list had that name before. The amount is
 // dropped if it is below least, or if the list had another, unless only the latter is what LimitRanges give to containers.
-func (t *translation) rename(list admit.Resources, defaults defaultsOf, native, name corev1.ResourceName, least *resource.Quantity) (had bool) {
+func (t *translation) rename(list amounts, native, name corev1.ResourceName, least *resource.Quantity) (had bool) {
 	amount, ok := list.Get(native)
 	is, had := list.Get(name)
 	if !ok {
 		return had
 	}
 	renamed := api.TranslateAmount(native, amount)
-	switch given := had && t.gives(defaults, name, is) && !t.gives(defaults, native, amount); {
+	wins := !had || t.gave(list, name, is) && !t.gave(list, native, amount)
+	switch {
 	case had && is.Cmp(renamed) == 0:
-	case had && !given, least != nil && renamed.Cmp(*least) < 0:
+	case !wins, least != nil && renamed.Cmp(*least) < 0:
 		t.dropped = append(t.dropped, list.Path(native).String()+"="+amount.String())
 	default:
 		list.Set(name, renamed)
@@ -259,17 +272,24 @@ func (t *translation) rename(list admit.Resources, defaults defaultsOf, native, 
 	return had
 }
 
-// defaultsOf returns what an item of a LimitRange gives to containers that lack it.
-type defaultsOf func(corev1.LimitRangeItem) corev1.ResourceList
+// gave reports whether LimitRanges gave a container that amount, as far as LimitRanger has said so. It says only what it did last, and
+// for one LimitRange: a container that it does not name, and any if there are several, has it from them if one of them gives as much.
+func (t *translation) gave(list amounts, name corev1.ResourceName, amount resource.Quantity) bool {
+	switch said, named := t.filled[list.of]; {
+	case len(t.filled) == 0 || !t.give(list, name, amount):
+		return false
+	case len(t.ranges) > 1 || !named:
+		return true
+	default:
+		return slices.Contains(said, list.list+" "+string(name))
+	}
+}
 
-func defaultRequests(item corev1.LimitRangeItem) corev1.ResourceList { return item.DefaultRequest }
-func defaultLimits(item corev1.LimitRangeItem) corev1.ResourceList   { return item.Default }
-
-// gives reports whether a LimitRange gives containers that amount.
-func (t *translation) gives(defaults defaultsOf, name corev1.ResourceName, amount resource.Quantity) bool {
+// give reports whether a LimitRange gives containers that amount.
+func (t *translation) give(list amounts, name corev1.ResourceName, amount resource.Quantity) bool {
 	return slices.ContainsFunc(t.ranges, func(r *corev1.LimitRange) bool {
 		return slices.ContainsFunc(r.Spec.Limits, func(item corev1.LimitRangeItem) bool {
-			given, is := defaults(item)[name]
+			given, is := list.defaults(item)[name]
 			return is && given.Cmp(amount) == 0
 		})
 	})
