@@ -240,11 +240,11 @@ func (t *translation) requirements(of string, r admit.Requirements) {
 	for _, native := range nativeResources {
 		name, _ := api.Translate(t.class, native)
 		var least *resource.Quantity
-		if had := t.rename(requests, native, name, nil); had {
+		if had := t.rename(requests, native, name, nil, t.defaulted(requests, limits, native, name)); had {
 			asked, _ := requests.Get(name)
 			least = &asked
 		}
-		t.rename(limits, native, name, least)
+		t.rename(limits, native, name, least, false)
 		if limit, ok := limits.Get(name); ok && !requests.Has(name) {
 			requests.Set(name, limit)
 		}
@@ -252,15 +252,15 @@ func (t *translation) requirements(of string, r admit.Requirements) {
 }
 
 // rename moves an amount, if there is one, to its new name, and reports whether the list had that name before. The amount is
-// dropped if it is below least, or if the list had another, unless only the latter is what LimitRanges give to containers.
-func (t *translation) rename(list amounts, native, name corev1.ResourceName, least *resource.Quantity) (had bool) {
+// dropped if it is below least, or if the list had another, unless that is a default, or only that is what LimitRanges gave.
+func (t *translation) rename(list amounts, native, name corev1.ResourceName, least *resource.Quantity, isDefault bool) (had bool) {
 	amount, ok := list.Get(native)
 	is, had := list.Get(name)
 	if !ok {
 		return had
 	}
 	renamed := api.TranslateAmount(native, amount)
-	wins := !had || t.gave(list, name, is) && !t.gave(list, native, amount)
+	wins := !had || isDefault || t.gave(list, name, is) && !t.gave(list, native, amount)
 	switch {
 	case had && is.Cmp(renamed) == 0:
 	case !wins, least != nil && renamed.Cmp(*least) < 0:
@@ -270,6 +270,18 @@ func (t *translation) rename(list amounts, native, name corev1.ResourceName, lea
 	}
 	list.Remove(native)
 	return had
+}
+
+// defaulted reports whether the API server may have set the request of a renamed resource to its limit, because the user has sent only the
+// native request beside that limit.
+func (t *translation) defaulted(requests, limits amounts, native, name corev1.ResourceName) bool {
+	own, sent := requests.Get(native)
+	if other, limited := limits.Get(native); !sent || t.gave(requests, native, own) || limited && !t.gave(limits, native, other) {
+		return false
+	}
+	asked, _ := requests.Get(name)
+	limit, limited := limits.Get(name)
+	return limited && asked.Cmp(limit) == 0
 }
 
 // gave reports whether LimitRanges gave a container that amount, as far as LimitRanger has said so. It says only what it did last, and
