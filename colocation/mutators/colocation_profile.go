@@ -78,7 +78,7 @@ func (q ProfileQuestions) colocate(req *admit.Request, to colocated, skipResourc
 	case !slices.ContainsFunc(profiles, func(p *profile.Profile) bool { return p.RequestsClass }):
 		req.Explain("cpu and memory keep their names: no matching profile requests a class")
 	default:
-		return q.translate(req, to)
+		return q.translate(req, to, profiles)
 	}
 	return nil
 }

@@ -394,7 +394,7 @@ func TestSkipIsOfOneProfile(t *testing.T) {
 func TestRefilledAmounts(t *testing.T) {
 	for resources, want := range map[string][2]string{
 		`"requests":{"kubernetes.io/batch-cpu":"4k","cpu":"100m"},"limits":{"kubernetes.io/batch-cpu":"4k","cpu":"2"}`: {"limits: batch-cpu=4k, requests: batch-cpu=4k",
-			"dropped, because the pod asks for koord-batch resources in their place: spec.containers[0].resources.requests.cpu=100m, spec.containers[0].resources.limits.cpu=2. LimitRanges fill in such amounts"},
+			"dropped, because the pod asks for koord-batch resources in their place: spec.containers[0].resources.requests.cpu=100m, spec.containers[0].resources.limits.cpu=2"},
 		`"requests":{"kubernetes.io/batch-cpu":"4k","cpu":"4"}`:                               {"limits: , requests: batch-cpu=4k", ""},
 		`"requests":{"kubernetes.io/batch-cpu":"4k"},"limits":{"cpu":"16"}`:                   {"limits: batch-cpu=16k, requests: batch-cpu=4k", ""},
 		`"requests":{"kubernetes.io/batch-cpu":"4k"},"limits":{"cpu":"2"}`:                    {"limits: , requests: batch-cpu=4k", "limits.cpu=2"},
@@ -406,6 +406,17 @@ func TestRefilledAmounts(t *testing.T) {
 		said := strings.Join(req.Warnings(), "\n")
 		if err != nil || !strings.HasSuffix(tell(after), "c "+want[0]+"\n") || !strings.Contains(said, want[1]) || (want[1] == "") != (said == "") {
 			t.Errorf("%s: %v, %q\n%s", resources, err, said, tell(after))
+		}
+	}
+}
+
+// TestPatchedAmounts: what a patch sets wins over an amount of the pod.
+func TestPatchedAmounts(t *testing.T) {
+	for _, container := range []string{"containers", "initContainers"} {
+		ask := colocationOf(t, "metadata: {name: a}\nspec: {qosClass: BE, patch: {spec: {"+container+": [{name: x}, {name: c, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}]}}}")
+		after, req, err := colocate(t, ask, `{"spec":{"`+container+`":[{"name":"c","resources":{"requests":{"kubernetes.io/batch-cpu":"3k"},"limits":{"kubernetes.io/batch-cpu":"4k"}}}]}}`)
+		if err != nil || !strings.Contains(tell(after), "c limits: batch-cpu=4k, requests: batch-cpu=2k\n") || len(req.Warnings()) != 1 {
+			t.Errorf("%v, %q\n%s", err, req.Warnings(), tell(after))
 		}
 	}
 }
@@ -444,9 +455,9 @@ func TestLimitRangeOfBatchResources(t *testing.T) {
 	const batch, both, equal = "{type: Container, default: {kubernetes.io/batch-cpu: 16k}, defaultRequest: {kubernetes.io/batch-cpu: 16k}}",
 		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 100m, kubernetes.io/batch-cpu: 16k}}",
 		"{type: Container, default: {cpu: 2, kubernetes.io/batch-cpu: 16k}, defaultRequest: {cpu: 1, kubernetes.io/batch-cpu: 500}}"
-	for _, c := range [][3]string{ // the LimitRange, the container as sent, the result
+	for _, c := range [][4]string{ // the LimitRange, the container as sent, the result, the warning
 		{batch, `"requests":{"cpu":"4"}`, "limits: batch-cpu=16k, requests: batch-cpu=4k"},
-		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"5k"}`, "limits: batch-cpu=16k, requests: batch-cpu=5k"},
+		{batch, `"requests":{"cpu":"4","kubernetes.io/batch-cpu":"5k"}`, "limits: batch-cpu=16k, requests: batch-cpu=5k", "requests.cpu=4"},
 		{both, `"requests":{"cpu":"4"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=4k"},
 		{both, ``, "limits: batch-cpu=16k, requests: batch-cpu=16k"},
 		{equal, `"requests":{"cpu":"1"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=1k"},
@@ -454,12 +465,12 @@ func TestLimitRangeOfBatchResources(t *testing.T) {
 		{batch, `"requests":{"cpu":"4"},"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=4k"},
 		{"", `"requests":{"cpu":"4"},"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=4k"},
 		{"{type: Container, default: {cpu: 2}, defaultRequest: {cpu: 1}}", `"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=8k"},
-		{"", `"limits":{"kubernetes.io/batch-cpu":"8k","cpu":"4"}`, "limits: batch-cpu=8k, requests: batch-cpu=8k"},
+		{"", `"limits":{"kubernetes.io/batch-cpu":"8k","cpu":"4"}`, "limits: batch-cpu=8k, requests: batch-cpu=8k", "limits.cpu=4"},
 		{equal, `"requests":{"cpu":"500m"},"limits":{"cpu":"2"}`, "limits: batch-cpu=2k, requests: batch-cpu=500"},
 	} {
-		after, _ := twoRounds(t, within(t, "koord-batch", c[0]), c[1])
-		if !strings.HasSuffix(tell(after), "c "+c[2]+"\n") {
-			t.Errorf("%s: want %s\n%s", c[1], c[2], tell(after))
+		after, warnings := twoRounds(t, within(t, "koord-batch", c[0]), c[1])
+		if said := strings.Join(warnings, "\n"); !strings.HasSuffix(tell(after), "c "+c[2]+"\n") || !strings.Contains(said, c[3]) || (said == "") != (c[3] == "") {
+			t.Errorf("%s: want %s, %q\n%s", c[1], c[2], said, tell(after))
 		}
 	}
 }

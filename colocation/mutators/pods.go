@@ -177,13 +177,13 @@ func classOf(labelled admit.Meta, pod *admit.Pod) api.PriorityClass {
 
 // translate renames the pod's cpu and memory for its class: in containers, and for the pod as a whole. Other resources, and
 // all resources of classes that use native ones, are unchanged. So is the overhead: the plug-in RuntimeClass owns it.
-func (q ProfileQuestions) translate(req *admit.Request, to colocated) error {
+func (q ProfileQuestions) translate(req *admit.Request, to colocated, profiles []*profile.Profile) error {
 	pod, class := to.pod, classOf(to.Meta, to.pod)
 	if _, ok := api.Translate(class, corev1.ResourceCPU); !ok {
 		req.Explain("cpu and memory keep their names in priority class %s", cmp.Or(string(class), "none"))
 		return nil
 	}
-	t := translation{class: class}
+	t := translation{class: class, profiles: profiles}
 	if to.namespace != "" {
 		var err error
 		if t.ranges, err = q.LimitRanges(to.namespace); err != nil {
@@ -204,8 +204,11 @@ func (q ProfileQuestions) translate(req *admit.Request, to colocated) error {
 		req.Warnf("spec.overhead keeps cpu and memory: it must equal the overhead of the RuntimeClass")
 	}
 	if len(t.dropped) > 0 {
-		req.Warnf("dropped, because the pod asks for %s resources in their place: %s. LimitRanges fill in such amounts",
+		req.Warnf("dropped, because the pod asks for %s resources in their place: %s",
 			class, admit.Shorten(strings.Join(t.dropped, ", "), 120))
+	}
+	if len(t.given) > 0 && req.Explained() {
+		req.Explain("dropped, because LimitRanges give them beside %s resources: %s", string(class), strings.Join(t.given, ", "))
 	}
 	return t.refusedByRanges()
 }
@@ -217,10 +220,12 @@ func hasNative(list admit.Resources) bool {
 
 // translation renames the resources of a pod.
 type translation struct {
-	class   api.PriorityClass
-	ranges  []*corev1.LimitRange // of the pod's namespace
-	filled  admit.Filled         // what they gave
-	dropped []string             // amounts that gave way to others
+	class    api.PriorityClass
+	profiles []*profile.Profile   // those applied
+	ranges   []*corev1.LimitRange // of the pod's namespace
+	filled   admit.Filled         // what they gave
+	dropped  []string             // amounts that gave way to others
+	given    []string             // the same, of LimitRanges
 }
 
 // amounts are the requests or limits of a container, or of a pod as a whole.
@@ -252,7 +257,7 @@ func (t *translation) requirements(of string, r admit.Requirements) {
 }
 
 // rename moves an amount, if there is one, to its new name, and reports whether the list had that name before. The amount is
-// dropped if it is below least, or if the list had another, unless that is a default, or only that is what LimitRanges gave.
+// dropped if it is below least, or if the list had another, unless a patch has set it, or the other is a default, or that of a LimitRange.
 func (t *translation) rename(list amounts, native, name corev1.ResourceName, least *resource.Quantity, isDefault bool) (had bool) {
 	amount, ok := list.Get(native)
 	is, had := list.Get(name)
@@ -260,16 +265,33 @@ func (t *translation) rename(list amounts, native, name corev1.ResourceName, lea
 		return had
 	}
 	renamed := api.TranslateAmount(native, amount)
-	wins := !had || isDefault || t.gave(list, name, is) && !t.gave(list, native, amount)
+	wins := !had || isDefault || t.patched(list, native) || t.gave(list, name, is) && !t.gave(list, native, amount)
 	switch {
 	case had && is.Cmp(renamed) == 0:
 	case !wins, least != nil && renamed.Cmp(*least) < 0:
-		t.dropped = append(t.dropped, list.Path(native).String()+"="+amount.String())
+		into := &t.dropped
+		if t.gave(list, native, amount) {
+			into = &t.given
+		}
+		*into = append(*into, list.Path(native).String()+"="+amount.String())
 	default:
 		list.Set(name, renamed)
 	}
 	list.Remove(native)
 	return had
+}
+
+// patched reports whether the patch of a profile has set an amount. The names of containers are unique in a pod.
+func (t *translation) patched(list amounts, native corev1.ResourceName) bool {
+	sets := func(p *profile.Profile, at ...string) bool {
+		return p.Patch != nil && p.Patch.Sets(append(at, "resources", list.list+"s", string(native))...)
+	}
+	return slices.ContainsFunc(t.profiles, func(p *profile.Profile) bool {
+		if list.of == "" {
+			return sets(p, "spec")
+		}
+		return sets(p, "spec", "containers", list.of) || sets(p, "spec", "initContainers", list.of)
+	})
 }
 
 // defaulted reports whether the API server may have set the request of a renamed resource to its limit, because the user has sent only the

@@ -82,17 +82,30 @@ func (p *Patch) UnknownFields(like any) (unknown []string) {
 	return unknown
 }
 
-// Sets reports whether the patch sets a place to a value that is not null.
+// Sets reports whether the patch sets a place to a value that is not null. An element of a list is known by its name.
 func (p *Patch) Sets(names ...string) bool {
 	var at any = p.tree
 	for _, name := range names {
-		in, ok := at.(object)
-		if !ok {
+		switch in := at.(type) {
+		case object:
+			at = in[name]
+		case []any:
+			at = named(in, name)
+		default:
 			return false
 		}
-		at = in[name]
 	}
 	return at != nil
+}
+
+// named returns the element of a list with a name, or nil.
+func named(list []any, name string) any {
+	for _, element := range list {
+		if is, ok := element.(object); ok && is["name"] == name {
+			return is
+		}
+	}
+	return nil
 }
 
 // Members returns the names of the patch's members at a place, sorted.
