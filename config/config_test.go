@@ -147,14 +147,15 @@ func TestWatch(t *testing.T) {
 		}
 		value := func(v string) string { return fmt.Sprintf("{env: [{name: A, value: %q}]}", v) }
 		write(value("1"))
-		_, inForce, err := config.Open(file, schema())
+		schema := append(schema(), config.Section[string]{Name: "bug", Check: func(string, *field.Path) field.ErrorList { panic("found") }})
+		_, inForce, err := config.Open(file, schema)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var mu sync.Mutex // guards events
 		var events []string
-		go config.Watch(ctx, file, poll.Times{Every: time.Second}, inForce, schema(), func(p *config.Policy, err error) {
+		go config.Watch(ctx, file, poll.Times{Every: time.Second}, inForce, schema, func(p *config.Policy, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -170,6 +171,7 @@ func TestWatch(t *testing.T) {
 			{func() {}, ""},
 			{func() { write(value("2")) }, "2"},
 			{func() { write("{env: 1}") }, "error"},
+			{func() { write("{bug: a}") }, "error"},
 			{func() { write(value("2")) }, "2"},
 			{func() { write(value("half")); time.Sleep(time.Second); write(value("3")) }, "3"},
 			{func() { _ = os.Remove(file) }, "error"},

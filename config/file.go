@@ -59,10 +59,20 @@ func Watch(ctx context.Context, file string, times poll.Times, inForce poll.Sum,
 	poll.Changes(ctx, times, inForce, func() ([]byte, poll.Sum, error) { return read(file) }, func(raw []byte, err error) {
 		var policy *Policy
 		if err == nil {
-			policy, err = parsed(file, raw, schema)
+			policy, err = reparsed(file, raw, schema)
 		}
 		changed(policy, err)
 	})
+}
+
+// reparsed is parsed for a server that runs: a bug that a new policy meets must not end it.
+func reparsed(name string, raw []byte, schema Schema) (policy *Policy, err error) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			policy, err = nil, fmt.Errorf("policy %s: cannot be checked, which is a bug of usher: %v", name, bug)
+		}
+	}()
+	return parsed(name, raw, schema)
 }
 
 func read(file string) ([]byte, poll.Sum, error) {

@@ -92,6 +92,13 @@ func TestProblems(t *testing.T) {
 			want []string
 		}{slip[0], one(slip[0]), []string{slip[1]}})
 	}
+	for name, limit := range beyondLimits() {
+		cases = append(cases, struct {
+			name string
+			rule Expressions
+			want []string
+		}{name, one(limit[0]), []string{limit[1]}})
+	}
 	c := newCompiler(t)
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,6 +112,21 @@ func TestProblems(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// beyondLimits returns expressions that are beyond a limit of the library, each with its problem. Most of them have no place.
+func beyondLimits() map[string][2]string {
+	return map[string][2]string{
+		"300 selections":      {"object" + strings.Repeat(".a", 300) + " == 1", `": max recursion depth exceeded`},
+		"300 additions":       {"object.data.x" + strings.Repeat(" + 'a'", 300) + " == ''", `": max recursion depth exceeded`},
+		"6,000 comparisons":   {"object.data.x == 'v0'" + strings.Repeat(" || object.data.x == 'v1'", 6000), `": expression code point size exceeds limit`},
+		"300 parentheses":     {strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300), `": expression recursion limit exceeded`},
+		"300 lists":           {strings.Repeat("[", 300) + strings.Repeat("]", 300) + " == []", `": expression recursion limit exceeded`},
+		"300 maps":            {strings.Repeat("{1:", 300) + "1" + strings.Repeat("}", 300) + " == {}", `": expression recursion limit exceeded`},
+		"300 negations":       {strings.Repeat("!(", 300) + "true" + strings.Repeat(")", 300), `": expression recursion limit exceeded`},
+		"300 open lines":      {strings.Repeat("(\n", 300), `": expression recursion limit exceeded`},
+		"100,001 code points": {"'" + strings.Repeat("é", 100_001) + "' == ''", `": expression code point size exceeds limit`},
 	}
 }
 

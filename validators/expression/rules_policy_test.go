@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -58,6 +59,21 @@ func TestRulesProblems(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRulesBeyondLimits: an expression that the library refuses without a place is a problem of the policy, like others.
+func TestRulesBeyondLimits(t *testing.T) {
+	for name, limit := range beyondLimits() {
+		policy, err := json.Marshal(map[string]any{"rules": []any{map[string]any{"name": "a",
+			"match":       map[string]any{"apiGroups": []string{"apps"}, "resources": []string{"deployments"}, "operations": []string{"CREATE"}},
+			"validations": []any{map[string]any{"expression": limit[0]}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, problems := config.Parse(policy, config.Schema{section}); len(problems) != 1 || !strings.Contains(problems[0].Error(), limit[1]) {
+			t.Errorf("%s: %.300q", name, problems)
+		}
 	}
 }
 

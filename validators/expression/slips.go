@@ -13,7 +13,10 @@ import (
 func placed(text string, issues *cel.Issues) string {
 	var all []string
 	for _, e := range issues.Errors() {
-		at := fmt.Sprintf("line %d column %d: ", e.Location.Line(), e.Location.Column()+1)
+		at := ""
+		if e.Location.Line() > 0 { // the library has no place for what exceeds its limits
+			at = fmt.Sprintf("line %d column %d: ", e.Location.Line(), e.Location.Column()+1)
+		}
 		message := strings.NewReplacer(" (in container '')", "", "'<EOF>'", "the end").Replace(e.Message)
 		undeclared := strings.HasPrefix(message, "undeclared reference")
 		switch token := tokenAt(text, e.Location); { // the parser's other problems follow from a slip
@@ -37,9 +40,16 @@ var (
 	token    = regexp.MustCompile(`^\s*([\pL\pN_]+|[^\pL\pN_\s]+)`)
 )
 
-// tokenAt returns the word or sign at a place of a text, or the word not before it.
+// tokenAt returns the word or sign at a place of a text, or the word not before it; "" for a place outside.
 func tokenAt(text string, at common.Location) string {
-	line := []rune(strings.Split(text, "\n")[at.Line()-1])
+	lines := strings.Split(text, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return ""
+	}
+	line := []rune(lines[at.Line()-1])
+	if at.Column() < 0 || at.Column() > len(line) {
+		return ""
+	}
 	before, after := string(line[:at.Column()]), string(line[at.Column():])
 	if words := strings.Fields(before); len(words) > 0 && strings.EqualFold(words[len(words)-1], "not") {
 		return words[len(words)-1]
