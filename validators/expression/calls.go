@@ -60,6 +60,7 @@ type call struct {
 	args  []interpreter.InterpretableV2
 	does  *functions.Overload
 	price func(args []ref.Val) price // nil: scanned
+	all   *allFinder                 // nil: it is not findAll, or its pattern is not constant
 }
 
 // Args implements interpreter.InterpretableCall.
@@ -78,6 +79,11 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	if reader := readerOf(frame); reader != nil {
 		var p price
+		if c.all != nil {
+			if all, ok := c.all.find(reader, values); ok {
+				return all
+			}
+		}
 		if c.price != nil {
 			p = c.price(slices.Clone(values))
 		} else {

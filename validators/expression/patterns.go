@@ -99,7 +99,12 @@ func (c *call) usePattern() error {
 	}
 	instructions := instructionsOf(text)
 	prefix, _ := re.LiteralPrefix()
-	c.price = func(args []ref.Val) price { return search(args, instructions, prefix, c.Function() == "findAll") }
+	c.price = func(args []ref.Val) price { return search(args, instructions, prefix, false) }
+	if c.Function() == "findAll" {
+		if c.all, err = newAllFinder(re, instructions); err != nil {
+			return err
+		}
+	}
 	c.does = &functions.Overload{Function: func(args ...ref.Val) ref.Val {
 		n, ok := types.Int(-1), true
 		if len(args) > 2 {

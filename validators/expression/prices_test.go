@@ -38,6 +38,24 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 }
 
+// TestOrdinaryCallsAreMade: calls that take little are not refused.
+func TestOrdinaryCallsAreMade(t *testing.T) {
+	for _, c := range []struct {
+		expression, x string
+		size          int
+	}{
+		{"object.data.x.findAll('[0-9]+').size() > 0", "a 12345 ", 4 << 10},
+		{"object.data.x.findAll('https?://[^ ]+', 100).size() == 100", "see https://example.org/a ", 10 << 10},
+		{"object.data.x.findAll('[a-z]+@[a-z]+').size() > 0", "jane@example (Jane) ", 50 << 10},
+		{"object.data.x.findAll('^see|nowhere').size() == 1", "see https://example.org/a ", 100 << 10},
+	} {
+		said := describe(compile(t, newCompiler(t), expect(c.expression)).Evaluate(t.Context(), &Review{Object: raw(t, costs.Call{X: c.x}.Object(c.size))}))
+		if said != "" {
+			t.Errorf("%s on %d bytes: %s", c.expression, c.size, said)
+		}
+	}
+}
+
 // scannedNames are the functions that look at their arguments once or twice, or are no calls for the library.
 var scannedNames = strings.Fields("_<_ _<=_ _>_ _>=_ in _in_ startsWith endsWith getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours " +
 	"getMilliseconds getMinutes getMonth getSeconds getHost getHostname getPort getScheme format.named _[_] _?._ _[?_] _?_:_ _&&_ _||_")
