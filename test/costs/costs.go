@@ -85,6 +85,9 @@ func Calls() []Call {
 		{"sets.contains", "sets.contains(lists.range(50000), lists.range(50000))", "a", ""}, {"sets.intersects", "sets.intersects(x.split(','), y.split(';'))", "a,", "b;"},
 		{"sets.equivalent", "sets.equivalent(x.split(','), y.split(','))", "a,", "a,"}, {"cel.@mapInsert", "x.split(',').transformMap(i, c, x).size() > 0", "a,", ""},
 		{"cel.@mapInsert", "x.split(',').transformMapEntry(i, c, {string(i): c}).size() > 0", "a,", ""},
+		{"optional.of", "lists.range(12000).map(i, optional.of([" + strings.Repeat("1, ", 1000) + "i])).size() > 0", "a", ""},
+		{"size", "lists.range(1000).all(i, [" + strings.Repeat("1, ", 10_000) + "i].size() > 0)", "a", ""},
+		{"@in", "lists.range(20000).all(i, !(x in ['a', 'b']))", "a", ""}, {"size", "lists.range(20000).all(i, {x: i}.size() > 0)", "a", ""},
 	}
 	for _, format := range strings.Fields("byte date datetime dns1035Label dns1123Subdomain labelValue qualifiedName uri uuid") {
 		calls = append(calls, Call{"validate", "format." + format + "().validate(x).hasValue()", "a.", ""})

@@ -41,16 +41,22 @@ func (o overloads) find(call interpreter.InterpretableCall) *functions.Overload 
 	return o[call.Function()]
 }
 
-// bounded makes calls of functions and rounds of loops tell the reader what they are going to take.
+// bounded makes calls of functions, lists and maps, and rounds of loops tell the reader what they are going to take.
 func (x *compiled) bounded(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if of, ok := x.loops[node.ID()]; ok {
 		return newRound(node, of), nil
+	}
+	if of, ok := node.(interpreter.InterpretableConstructor); ok {
+		return boundedLiteral(of), nil
 	}
 	of, ok := node.(interpreter.InterpretableCall)
 	if !ok || constant[of.Function()] || len(of.Args()) == 0 {
 		return node, nil
 	}
 	c := &call{InterpretableCall: of, args: of.Args(), does: x.overloads.find(of), price: prices[of.Function()]}
+	if of.Function() == operators.In && isConstant(c.args[1]) {
+		c.args = []interpreter.InterpretableV2{hashed{c.args[0]}, c.args[1]}
+	}
 	return c, c.usePattern()
 }
 

@@ -158,7 +158,7 @@ func kept(of ref.Val) int {
 	switch v := of.(type) {
 	case types.Int, types.Uint, types.Bool, types.Double, types.Null, *list, *object:
 		return 2 * memoryOfElement
-	case types.String, types.Bytes, traits.Lister, traits.Mapper:
+	case types.String, types.Bytes, traits.Lister, traits.Mapper, *types.Optional:
 		return 4*memoryOfElement + weight(v)
 	}
 	return littleMemory

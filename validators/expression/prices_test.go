@@ -27,12 +27,12 @@ func TestCallsAreBounded(t *testing.T) {
 			took, counted := cpu(t)-start, time.Duration(review.reader.spent)
 			runtime.ReadMemStats(&after)
 			made := (after.TotalAlloc - before.TotalAlloc) >> 20
-			t.Logf("%v of CPU, %v counted, %d MiB: %s on %d KiB %.80s", took, counted, made, c.Expression, size>>10, said)
+			t.Logf("%v of CPU, %v counted, %d MiB: %.200s on %d KiB %.80s", took, counted, made, c.Expression, size>>10, said)
 			if took > 5*(counted+20*time.Millisecond) && !raceDetector {
-				t.Errorf("%s on %d KiB: %v of CPU, but only %v counted", c.Expression, size>>10, took, counted)
+				t.Errorf("%.200s on %d KiB: %v of CPU, but only %v counted", c.Expression, size>>10, took, counted)
 			}
 			if made > 5*(maxMade+maxNeeds)>>20 && !strings.HasPrefix(c.Expression, "lists.range(1000)") {
-				t.Errorf("%s on %d KiB makes %d MiB", c.Expression, size>>10, made)
+				t.Errorf("%.200s on %d KiB makes %d MiB", c.Expression, size>>10, made)
 			}
 		}
 	}
