@@ -42,7 +42,10 @@ type LabelRule struct {
 	Workloads  bool            `json:"workloads,omitempty" doc:"also judges the pod templates of workloads" default:"false"`
 	Message    string          `json:"message,omitempty" doc:"is added to every refusal"`
 
-	compiled *ValueRule // once the rule has been checked
+	// What is known of the pattern and the rule, once it has been checked.
+	size     pattern.Size
+	wrong    error // why the pattern cannot be compiled
+	compiled *ValueRule
 }
 
 // Key returns the key of the label or annotation.
@@ -55,7 +58,7 @@ var labelRulesSection = config.Section[LabelRules]{Name: "labelRules", Check: La
 // check returns all problems of the section.
 func (r LabelRules) check(at *field.Path) (problems field.ErrorList) {
 	seen := map[string]bool{}
-	tooMuch := r.checkMemory(at)
+	tooMuch := r.measure(at)
 	problems = append(requests.CheckNumber(len(r.Rules()), at), tooMuch...)
 	for i := range r {
 		rule, at := &r[i], at.Index(i)
@@ -169,10 +172,12 @@ func (r *LabelRule) checkValues(at *field.Path) (problems field.ErrorList) {
 		problems = append(problems, field.Invalid(at.Child("maxLength"), r.MaxLength,
 			fmt.Sprintf("must be from 1 to %d for a label; leave it out for no limit", validation.LabelValueMaxLength)))
 	}
-	if _, err := r.size(); err != nil {
-		return append(problems, field.Invalid(at.Child("pattern"), admit.Shorten(r.Pattern, 200), err.Error()))
+	if r.wrong == nil {
+		r.compiled, r.wrong = r.compile()
 	}
-	r.compiled = r.Compile()
+	if r.wrong != nil {
+		return append(problems, field.Invalid(at.Child("pattern"), admit.Shorten(r.Pattern, 200), r.wrong.Error()))
+	}
 	withoutValues := *r.compiled
 	withoutValues.values = nil
 	left := maxSteps
@@ -197,12 +202,20 @@ const (
 	maxPatternMemory       = 8 << 20
 )
 
-// checkMemory returns the problem of patterns that would take too much memory. It must be asked before one is compiled.
-func (r LabelRules) checkMemory(at *field.Path) field.ErrorList {
-	takes, patterns := 0, 0
+// measure measures the patterns, and returns the problem of those that would take too long or too much memory. It must be called before
+// one is compiled.
+func (r LabelRules) measure(at *field.Path) field.ErrorList {
+	parsing, takes, patterns := 0, 0, 0
 	for i := range r {
-		if size, err := r[i].size(); err == nil && r[i].Pattern != "" {
-			takes, patterns = takes+size.Bytes(), patterns+1
+		rule := &r[i]
+		if rule.Pattern == "" {
+			continue
+		}
+		if parsing += pattern.Parsing(rule.Pattern); parsing > pattern.MaxParsing {
+			return field.ErrorList{field.Forbidden(at.Index(i).Child("pattern"), pattern.Costly)}
+		}
+		if rule.size, rule.wrong = measured(rule.Pattern); rule.wrong == nil {
+			takes, patterns = takes+rule.size.Bytes(), patterns+1
 		}
 	}
 	if takes <= maxPatternMemory {
@@ -213,25 +226,24 @@ func (r LabelRules) checkMemory(at *field.Path) field.ErrorList {
 		patterns, (takes+1<<20-1)>>20, maxPatternMemory>>20))}
 }
 
-// size returns the size of the pattern, or why it cannot be compiled: alone, or in its anchored form, because a quotation \Q without
-// its \E would swallow the end of the latter.
-func (r *LabelRule) size() (pattern.Size, error) {
-	if len(r.Pattern) > maxPatternText {
-		return pattern.Size{}, fmt.Errorf("it has %d bytes, and may have %d; write several rules, or values", len(r.Pattern), maxPatternText)
+// measured returns the size of a pattern, or why it cannot be compiled.
+func measured(text string) (pattern.Size, error) {
+	if len(text) > maxPatternText {
+		return pattern.Size{}, fmt.Errorf("it has %d bytes, and may have %d; write several rules, or values", len(text), maxPatternText)
 	}
-	_, err := pattern.Measure(r.Pattern)
-	var size pattern.Size
-	if err == nil {
-		size, err = pattern.Measure(anchored(r.Pattern))
-	}
+	size, err := pattern.Measure(text)
 	if err != nil {
-		return size, fmt.Errorf("%s; write an expression in RE2 syntax", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return size, unreadable(err)
 	}
 	if size.Instructions > maxPatternInstructions {
 		return size, fmt.Errorf("it compiles to about %d instructions, and may to %d; repeat less, and write maxLength to bound the length",
 			size.Instructions, maxPatternInstructions)
 	}
 	return size, nil
+}
+
+func unreadable(err error) error {
+	return fmt.Errorf("%s; write an expression in RE2 syntax", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
 func anchored(pattern string) string { return `\A(?:` + pattern + `)\z` }
@@ -249,12 +261,25 @@ func (r *LabelRule) Compile() *ValueRule {
 	if r.compiled != nil {
 		return r.compiled
 	}
-	compiled := &ValueRule{values: r.Values, length: r.MaxLength}
-	if r.Pattern != "" {
-		compiled.size, _ = r.size()
-		compiled.pattern = regexp.MustCompile(anchored(r.Pattern))
+	if r.size, r.wrong = measured(r.Pattern); r.wrong == nil {
+		r.compiled, r.wrong = r.compile()
 	}
-	return compiled
+	if r.wrong != nil {
+		panic(r.wrong)
+	}
+	return r.compiled
+}
+
+// compile compiles the rule, whose pattern has been measured. Some patterns can be compiled alone, but not in their anchored form:
+// a quotation \Q without its \E would swallow the end of the latter.
+func (r *LabelRule) compile() (_ *ValueRule, err error) {
+	compiled := &ValueRule{size: r.size, values: r.Values, length: r.MaxLength}
+	if r.Pattern != "" {
+		if compiled.pattern, err = regexp.Compile(anchored(r.Pattern)); err != nil {
+			return nil, unreadable(err)
+		}
+	}
+	return compiled, nil
 }
 
 // Steps returns how many steps it takes at most to match a value; 0 if that is not necessary.

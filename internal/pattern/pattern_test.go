@@ -60,6 +60,30 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestParsing: expressions that take long to parse are known before, and ordinary ones are not taken for such.
+func TestParsing(t *testing.T) {
+	for _, c := range []struct {
+		expression  string
+		least, most int // microseconds
+	}{
+		{`(?i)[B-𞥂]`, 10_000, 15_000},
+		{`[B-𞥂]`, 0, 100},
+		{`(?s-U)(?im:[B-\x{1e942}])`, 10_000, 15_000},
+		{`(?i)[一-龥]+`, 2000, 6000},
+		{`(?i)[а-яё0-9_-]+`, 60, 400},
+		{`(?i)[a-z0-9]([-a-z0-9]*[a-z0-9])?`, 0, 300},
+		{`(?i)[\x20-\x7e]`, 0, 200},
+		{`(?P<i>[B-𞥂])`, 0, 100},
+		{`\pL+`, 70, 150},
+		{`(?i:\PL)`, 70, 200},
+		{``, 0, 0},
+	} {
+		if is := Parsing(strings.Repeat(c.expression, 3)); is < 3000*c.least || is > 3000*c.most {
+			t.Errorf("three times %s: %d ns, not %d to %d µs", c.expression, is, 3*c.least, 3*c.most)
+		}
+	}
+}
+
 // heapInUse returns the bytes of the heap that are not garbage.
 func heapInUse() int {
 	runtime.GC()
