@@ -54,6 +54,7 @@ func Calls() []Call {
 	calls := []Call{
 		pattern(email, "a"), pattern(image, "a/"), pattern(path, "/a"), pattern("(a{0,10}){0,10}c", "a"), pattern("a.*c", "a"), pattern(".*[a-z]{0,127}Z.*", "a"),
 		{"matches", "x.matches(y)", "a", "(a?)"}, {"matches", "x.matches(y.substring(0, 900) + '{1000}')", "a", "(a?)"}, {"matches", "x.matches(y.substring(0, 2000))", "a", `(?i)\pL`},
+		{"matches", "!x.matches('(?i)[' + y.substring(0, 396) + ']')", "a", "B-𞥂"}, {"find", "x.find('(?i)[' + y.substring(0, 3) + ']') == ''", "a", "B-𞥂"},
 		{"find", "x.find('" + email + "') == ''", "a", ""}, {"findAll", "x.findAll('a.*c|a').size() > 0", "a", ""}, {"findAll", "x.findAll('a').size() > 0", "a", ""}, {"findAll", "x.findAll(y.substring(0, 1) + '.*c|a').size() > 0", "a", "a"},
 		{"matches", "lists.range(1000).all(i, !x.matches('a.*c'))", "a", ""},
 		{"indexOf", "x.indexOf(y) != 0", "a", "a"}, {"lastIndexOf", "x.lastIndexOf('b' + y) < 1", "a", "a"}, {"indexOf", "x.split(',').indexOf(y) < 0", "a,", "b"},

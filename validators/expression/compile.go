@@ -69,7 +69,7 @@ type validation struct {
 
 // Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
 func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.ErrorList) {
-	s := scope{env: c.plain, overloads: c.overloads, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
+	s := scope{env: c.plain, overloads: c.overloads, patterns: c.patterns, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
 	if len(rule.Variables) > 0 {
 		var err error
 		if s.env, s.variablesType, err = withVariables(c.env); err != nil {
@@ -111,6 +111,7 @@ func (p *Program) ratchet() {
 type scope struct {
 	env           *cel.Env
 	overloads     overloads
+	patterns      *patternBudget
 	variablesType *apiservercel.DeclType
 	variables     map[string]*compiled
 	problems      field.ErrorList
@@ -197,7 +198,14 @@ func (s *scope) compile(text string, want *cel.Type, at *field.Path) *compiled {
 		s.problem(field.Required(at, "an expression in CEL, such as object.spec.replicas <= 5"))
 		return nil
 	}
-	tree, issues := s.env.Compile(text)
+	tree, issues := s.env.Parse(text)
+	if issues.Err() == nil {
+		if tooMuch := s.patterns.take(tree.NativeRep()); tooMuch != "" { // the check compiles them
+			s.problem(field.Forbidden(at, tooMuch))
+			return nil
+		}
+		tree, issues = s.env.Check(tree)
+	}
 	if issues != nil && issues.Err() != nil {
 		s.problem(field.Invalid(at, text, placed(text, issues)))
 		return nil

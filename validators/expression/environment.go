@@ -29,6 +29,7 @@ type Compiler struct {
 	noVariables *apiservercel.DeclType
 	overloads   overloads
 	turns       turns
+	patterns    *patternBudget // nil: they are not counted
 	// onlyCheck leaves out what is needed to evaluate.
 	onlyCheck bool
 }

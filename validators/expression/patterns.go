@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"usher.dev/usher/internal/pattern"
 )
 
 // What patterns take, measured with Go 1.26.
@@ -36,24 +38,40 @@ func search(args []ref.Val, instructions int, prefix string, all bool) price {
 	return price{work: workOfByte*len(text) + int(min(work, tooHeavy)), makes: 2 * memoryOfElement * (matches - 1)}
 }
 
-// matched and allMatched are the prices of a search for a pattern that is compiled for each search.
+// computed is a pattern that is not known before the evaluation. What it will take to compile it, which a call does after its price has
+// been computed from the parsed pattern, is counted before it is read.
+type computed struct {
+	interpreter.InterpretableV2
+	function string
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (c computed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	value := c.InterpretableV2.Exec(frame)
+	text, isText := value.(types.String)
+	if reader := readerOf(frame); reader != nil && isText {
+		reader.afford(c.function, price{work: workOfPattern*len(text) + 2*pattern.Parsing(string(text)), needs: memoryOfPattern * len(text)})
+	}
+	return value
+}
+
+// Eval implements interpreter.Interpretable.
+func (c computed) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
+
+// matched and allMatched are the prices of a search for a pattern that is compiled for each search, without those of computed.
 func matched(args []ref.Val) price    { return compiledSearch(args, false) }
 func allMatched(args []ref.Val) price { return compiledSearch(args, true) }
 
 func compiledSearch(args []ref.Val, all bool) price {
 	text := textOf(args, 1)
-	compiling := price{work: workOfPattern * len(text), needs: memoryOfPattern * len(text)}
-	if compiling.work > maxCall {
-		return compiling
-	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return compiling
+		return price{}
 	}
 	instructions := mostInstructions(tree)
 	p := search(args, instructions, "", all)
-	p.work += compiling.work + memoryOfInstruction*instructions
-	p.needs = compiling.needs + memoryOfInstruction*instructions
+	p.work += memoryOfInstruction * instructions
+	p.needs = memoryOfPattern*len(text) + memoryOfInstruction*instructions
 	return p
 }
 
@@ -90,6 +108,7 @@ func (c *call) usePattern() error {
 	}
 	literal, _ := c.args[1].(interpreter.InterpretableConst)
 	if literal == nil || literal.Value().Type() != types.StringType {
+		c.args = append([]interpreter.InterpretableV2{c.args[0], computed{c.args[1], c.Function()}}, c.args[2:]...)
 		return nil
 	}
 	text := string(literal.Value().(types.String))

@@ -2,9 +2,9 @@ package expression
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/internal/pattern"
@@ -24,29 +24,30 @@ const (
 	memoryOfText       = 32       // for each byte of an expression
 )
 
-// checkMemory returns the problem of rules that would take too much memory. It must be asked before they are compiled.
-func (r Rules) checkMemory(at *field.Path) field.ErrorList {
+// checkMemory returns the problem of rules that would take too much memory, apart from their patterns, and what is left for these. It
+// must be asked before the rules are compiled.
+func (r Rules) checkMemory(at *field.Path) (*patternBudget, field.ErrorList) {
 	takes, expressions := 0, 0
 	for i := range r {
 		takes += r[i].memory()
 		expressions += len(r[i].texts())
 	}
 	if takes <= maxMemory {
-		return nil
+		return &patternBudget{parsing: pattern.MaxParsing, memory: maxMemory - takes}, nil
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d rules with %d expressions would take about %d MiB of memory when they are compiled, "+
+	return nil, field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d rules with %d expressions would take about %d MiB of memory when they are compiled, "+
 		"and may take %d MiB; "+
 		"join rules that differ only in a value into one that looks the value up in a list or a map",
 		len(r), expressions, (takes+1<<20-1)>>20, maxMemory>>20))}
 }
 
-// memory returns about how much memory the rule will take when it is compiled, in bytes.
+// memory returns about how much memory the rule will take when it is compiled, apart from its patterns, in bytes.
 func (r *Rule) memory() (bytes int) {
 	if len(r.Variables) > 0 {
 		bytes = memoryOfVariables
 	}
 	for _, text := range r.texts() {
-		bytes += memoryOfExpression + memoryOfText*len(text) + patterns(text)
+		bytes += memoryOfExpression + memoryOfText*len(text)
 	}
 	return bytes
 }
@@ -68,20 +69,51 @@ func (r *Rule) texts() (all []string) {
 	return all
 }
 
-// literal matches a string in an expression.
-var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+// patternBudget is what is left for the regular expressions of the rules of a policy, which are known when the expressions have been parsed.
+type patternBudget struct {
+	parsing int // nanoseconds
+	memory  int // bytes, of maxMemory
+}
 
-// maxLiteral is the length of a string beyond which it is estimated without being read.
-const maxLiteral = 4 << 10
-
-// patterns returns how many bytes the strings in an expression take that have repetitions, if they are regular expressions.
-func patterns(text string) (bytes int) {
-	for _, found := range literal.FindAllString(text, -1) {
-		if len(found) > maxLiteral {
-			bytes += len(found) * strings.Count(found, "{")
-		} else if size, err := pattern.Measure(strings.ReplaceAll(found[1:len(found)-1], `\\`, `\`)); err == nil && strings.Contains(found, "{") {
-			bytes += size.Bytes()
+// take takes what the patterns in a syntax tree need from the budget. It returns the problem if there is not enough, and then they must
+// not be compiled. Those of compilers without a budget are not counted.
+func (b *patternBudget) take(tree *ast.AST) (problem string) {
+	if b == nil {
+		return ""
+	}
+	for _, text := range patternsOf(tree) {
+		if b.parsing -= pattern.Parsing(text); b.parsing < 0 {
+			return pattern.Costly
+		}
+		if size, err := pattern.Measure(text); err == nil { // else it is refused when the expression is checked
+			b.memory -= size.Bytes()
+		}
+		if b.memory < 0 {
+			return fmt.Sprintf("with the patterns up to this one, the rules would take more than %d MiB of memory when they are compiled; "+
+				`repeat less, write fewer classes such as \pL, and one rule in the place of several with the same pattern`, maxMemory>>20)
 		}
 	}
-	return bytes
+	return ""
 }
+
+// patternsOf returns the texts in a syntax tree of which patterns are made.
+func patternsOf(tree *ast.AST) (all []string) {
+	texts := ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.LiteralKind {
+			return
+		}
+		if text, ok := e.AsLiteral().(types.String); ok {
+			all = append(all, string(text))
+		}
+	})
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && patternFunctions[e.AsCall().FunctionName()] {
+			for _, arg := range e.AsCall().Args() {
+				ast.PostOrderVisit(arg, texts)
+			}
+		}
+	}))
+	return all
+}
+
+var patternFunctions = setOf("matches find findAll")

@@ -64,7 +64,8 @@ func (r Rules) check(at *field.Path) (problems field.ErrorList) {
 	if len(r) == 0 {
 		return nil // without rules, nothing of CEL is set up
 	}
-	if tooMuch := r.checkMemory(at); len(tooMuch) > 0 {
+	left, tooMuch := r.checkMemory(at)
+	if len(tooMuch) > 0 {
 		return tooMuch
 	}
 	if tooMany := requests.CheckNumber(len(r.Rules()), at); len(tooMany) > 0 {
@@ -74,6 +75,7 @@ func (r Rules) check(at *field.Path) (problems field.ErrorList) {
 	if err != nil {
 		return field.ErrorList{field.InternalError(at, err)}
 	}
+	compiler.patterns = left
 	return check.Named(r, at, func(e *Rule) string { return e.Name }, func(e *Rule, at *field.Path) field.ErrorList { return e.check(compiler, at) })
 }
 
