@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,10 +36,10 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t testing.TB) authority {
+func newAuthority(t testing.TB, name ...string) authority {
 	t.Helper()
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotBefore: time.Now().Add(-time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: append(name, "ca")[0]}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	return authority{certificate(t, template, template, &key.PublicKey, key), key}
 }
@@ -246,6 +247,10 @@ func TestRemembered(t *testing.T) {
 	if a.issued(refused, now) || !a.issued(refused, now.Add(refusal)) {
 		t.Error("it is not refused for a while")
 	}
+	early, _ := x509.ParseCertificate(ours.issue(t, "a", func(c *x509.Certificate) { c.NotBefore = now.Add(3 * time.Second) }).Certificate[0])
+	if chain := []*x509.Certificate{early}; a.issued(chain, now) || a.issued(chain, now.Add(time.Second)) || !a.issued(chain, now.Add(3*time.Second)) {
+		t.Error("one that was not valid yet is not valid from its begin")
+	}
 	for i := range 3 * maxRemembered {
 		a.remember([32]byte{byte(i), byte(i >> 8)}, judged{})
 	}
@@ -337,11 +342,11 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// manyCAs returns more CAs than a file may contain.
-func manyCAs(t *testing.T) (text string) {
+// manyCAs returns n CAs, with numbers in their name.
+func manyCAs(t *testing.T, n int, name string) (text string) {
 	t.Helper()
-	for range maxAuthorities + 1 {
-		text += string(newAuthority(t).pem())
+	for i := range n {
+		text += string(newAuthority(t, strings.Replace(name, "%d", strconv.Itoa(i), 1)).pem())
 	}
 	return text
 }
@@ -357,7 +362,8 @@ func TestBadFiles(t *testing.T) {
 		{"a key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "and nothing else", "line 1"},
 		{"garbage in PEM", string(ca) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 2 cannot be read", "line 1"},
 		{"trailing garbage", string(ca) + secret, "and nothing else", "line 1"},
-		{"many CAs", manyCAs(t), "contains more than 32 CAs", "line 1"},
+		{"many CAs", manyCAs(t, maxAuthorities+1, "ca %d"), "contains more than 32 CAs", "line 1"},
+		{"many CAs of one name", manyCAs(t, maxNamesakes+1, "ca"), `contains more than 4 CAs with the subject "CN=ca"`, "line 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := written(t, "", []byte(test.text))

@@ -42,11 +42,11 @@ type judged struct {
 const (
 	// maxChain is the maximum number of certificates that a client may send.
 	maxChain = 4
-	// maxAuthorities is the maximum number of CAs in a file. All of those that have one name may be tried.
-	maxAuthorities = 32
+	// maxAuthorities is the maximum number of CAs in a file, and maxNamesakes that of those with one subject, all of which may be tried.
+	maxAuthorities, maxNamesakes = 32, 4
 	// maxRemembered is the number of chains of which the verdict is remembered.
 	maxRemembered = 1000
-	// refusal is the time for which a chain stays refused: it may be valid later.
+	// refusal is the maximum time for which a chain stays refused: it may be valid later.
 	refusal = time.Minute
 )
 
@@ -79,6 +79,10 @@ func (c *Certificates) read() (*authorities, poll.Sum, error) {
 		if len(next.roots) > maxAuthorities {
 			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs: remove those that sign no client certificate", c.file, maxAuthorities)
 		}
+		if next.named(ca.RawSubject) > maxNamesakes {
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs with the subject %q: remove those that sign no client certificate",
+				c.file, maxNamesakes, ca.Subject)
+		}
 	}
 	if len(next.roots) == 0 {
 		return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s contains no certificate", c.file)
@@ -88,6 +92,16 @@ func (c *Certificates) read() (*authorities, poll.Sum, error) {
 
 func newAuthorities(roots ...*x509.Certificate) *authorities {
 	return &authorities{roots: roots, verdicts: map[[sha256.Size]byte]judged{}}
+}
+
+// named returns the number of CAs with a subject.
+func (a *authorities) named(subject []byte) (n int) {
+	for _, ca := range a.roots {
+		if bytes.Equal(ca.RawSubject, subject) {
+			n++
+		}
+	}
+	return n
 }
 
 // check checks a chain of certificates whose key the handshake has proven.
@@ -120,7 +134,7 @@ func (a *authorities) issued(chain []*x509.Certificate, now time.Time) bool {
 
 // verify returns the verdict on a chain.
 func (a *authorities) verify(chain []*x509.Certificate, now time.Time) judged {
-	refused := judged{until: now.Add(refusal)}
+	refused := judged{until: earliestBegin(slices.Concat(chain, a.roots), now, now.Add(refusal))}
 	signed := signedBy(a.roots, chain, (*x509.Certificate).CheckSignatureFrom)
 	if !slices.ContainsFunc(signed, chain[0].Equal) {
 		return refused
@@ -175,6 +189,16 @@ func (a *authorities) remember(key [sha256.Size]byte, v judged) {
 		clear(a.verdicts)
 	}
 	a.verdicts[key] = v
+}
+
+// earliestBegin returns when the first of some certificates becomes valid that is not so now; at the latest, a given time.
+func earliestBegin(all []*x509.Certificate, now, first time.Time) time.Time {
+	for _, c := range all {
+		if c.NotBefore.After(now) && c.NotBefore.Before(first) {
+			first = c.NotBefore
+		}
+	}
+	return first
 }
 
 func earliestEnd(chain []*x509.Certificate) time.Time {
