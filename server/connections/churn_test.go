@@ -17,8 +17,17 @@ import (
 // than there may be. Each webhook has a pool of its own there, and their requests come in bursts: connections that were idle before
 // get a request while others are opened. A POST whose connection was closed is not repeated. Only bursts are judged: where the machine
 // makes the requests trickle for longer, a client may pick a silent connection just when it has to give way.
+//
+// So it is, too, where others than known callers give way first, although no caller is known at first.
 func TestMoreClientsThanConnections(t *testing.T) {
-	s := serve(t, 6)
+	t.Run("any", func(t *testing.T) { testMoreClients(t) })
+	t.Run("known callers", func(t *testing.T) {
+		testMoreClients(t, (*Listener).CutUnproven, func(l *Listener) { l.KeepUnused(time.Minute) })
+	})
+}
+
+func testMoreClients(t *testing.T, prepare ...func(*Listener)) {
+	s := serve(t, 6, prepare...)
 	s.giving.Store(true)
 	var pools [4]*http.Client
 	for i := range pools {
@@ -121,7 +130,7 @@ func (c lateConn) Write(p []byte) (int, error) {
 }
 
 func (s *served) post(c *http.Client) error {
-	r, err := c.Post("http://"+s.Listener.Addr().String(), "application/json", strings.NewReader(`{"kind": "AdmissionReview"}`))
+	r, err := c.Post("http://"+s.Listener.Addr().String()+"/known", "application/json", strings.NewReader(`{"kind": "AdmissionReview"}`))
 	if err != nil {
 		return err
 	}

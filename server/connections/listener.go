@@ -43,9 +43,10 @@ type Listener struct {
 	evicted int       // connections that were closed to make room
 	fresh   list.List // idle, of *conn that have had no answer yet; the first has been silent the longest
 	kept    list.List // idle, of *conn that have had one; the first has been silent the longest
-	all     list.List // of *conn that may be closed even if busy, see CutBusy and CutUnproven; the first was accepted first
+	all     list.List // of *conn that may be closed even if busy, see CutBusy and CutUnproven; in the order of begun
 	sources map[netip.Prefix]*source
 	asked   time.Time // when the new connection arrived that Accept returns next; zero if cutsBusy
+	asking  *source   // where that comes from
 	flooded time.Time // see flood; zero before the first one
 	alarm   *time.Timer
 }
@@ -58,12 +59,14 @@ type conn struct {
 	source   *source
 	turns    atomic.Pointer[turns] // while its handshake computes; nil otherwise
 	proven   bool                  // see Proven, which alone writes it
+	gone     chan struct{}         // closed when it is
+	closing  sync.Once             // closes gone
 
 	// Guarded by listener.mu.
 	place  *list.Element // in listener.fresh or kept; nil while a request is in progress, and when ending
 	since  *list.Element // in listener.all; nil when ending
 	heard  time.Time     // when it was last accepted, answered, or sent something
-	born   time.Time     // when it was accepted
+	begun  time.Time     // when it was accepted; see begins
 	kept   bool          // a request was answered on it
 	ending bool
 }
@@ -100,46 +103,30 @@ func (l *Listener) Crowded() bool {
 // in progress is not cut off (except with CutBusy or CutUnproven), and a connection that waits in the kernel's queue uses no
 // resources here and is served a little later, whereas closing it would fail its review.
 func (l *Listener) Accept() (net.Conn, error) {
-	for {
-		tcp, err := l.next()
-		if err != nil {
-			return nil, err
-		}
-		if c, err := l.admit(tcp); c != nil || err != nil {
-			return c, err
-		}
+	tcp, err := l.next()
+	if err != nil {
+		return nil, err
 	}
-}
-
-// admit waits for room for a connection. It closes that of a greedy source, and returns nil.
-func (l *Listener) admit(tcp *net.TCPConn) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.cutsBusy {
 		l.asked = time.Now()
 	}
-	source := l.enter(tcp.RemoteAddr())
+	l.asking = l.enter(tcp.RemoteAddr())
 	for l.open >= l.limit && !l.closed {
-		if l.greedy(source) {
-			l.leave(source)
-			l.evicted++
-			_ = tcp.Close()
-			return nil, nil
-		}
 		if l.open-l.ending >= l.limit {
 			l.makeRoom()
 		}
 		l.changed.Wait()
 	}
 	if l.closed {
-		l.leave(source)
+		l.leave(l.asking)
 		_ = tcp.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{TCPConn: tcp, listener: l, unused: l.newUnused(), source: source, born: time.Now()}
+	c := &conn{TCPConn: tcp, listener: l, unused: l.newUnused(), source: l.asking, begun: time.Now(), gone: make(chan struct{})}
 	if l.cutsBusy || l.cutsUnproven {
 		c.since = l.all.PushBack(c)
-		source.unproven++
 	}
 	l.open++
 	l.markIdle(c)
@@ -253,7 +240,6 @@ func (l *Listener) forget(c *conn) {
 	if c.since != nil {
 		l.all.Remove(c.since)
 		c.since = nil
-		c.source.unproven--
 	}
 }
 

@@ -108,7 +108,7 @@ func (l *Listener) first() (given *conn, wait time.Duration) {
 	}
 	if front := l.all.Front(); l.cutsBusy && front != nil && (given == nil || wait > 0) {
 		oldest := front.Value.(*conn)
-		return oldest, grace - time.Since(oldest.born)
+		return oldest, grace - time.Since(oldest.begun)
 	}
 	return given, wait
 }
@@ -116,10 +116,7 @@ func (l *Listener) first() (given *conn, wait time.Duration) {
 // firstFresh is first for connections that have sent no request, or are not proven.
 func (l *Listener) firstFresh(patience time.Duration) (given *conn, wait time.Duration) {
 	if l.cutsUnproven {
-		if given = l.firstUnproven(); given != nil {
-			wait = l.patience - time.Since(given.born)
-		}
-		return given, wait
+		return l.firstUnproven(patience)
 	}
 	if front := l.fresh.Front(); front != nil {
 		given = front.Value.(*conn)

@@ -17,18 +17,18 @@ var errLongHandshake = errors.New("the handshake is too long: a client may send 
 
 // source is where connections come from: an IPv4 address, or an IPv6 network of 64 bits.
 type source struct {
-	prefix         netip.Prefix
-	known          bool          // a known caller has sent a request from there
-	open, unproven int           // connections, and those of them that are in Listener.all
-	turns          chan struct{} // see turns
+	prefix netip.Prefix
+	known  bool          // a known caller has sent a request from there
+	open   int           // connections
+	turns  chan struct{} // see turns
 }
 
 // maxKnown is the number of known sources that are remembered while they have no connection.
 const maxKnown = 1000
 
 // CutUnproven makes a full listener first close connections on which no known caller has sent a request, see Proven, even
-// if a request is in progress on them: those of sources from which none ever has, and then the others. Handshakes of such sources
-// do not delay those of known ones, and such a source gets no more than a quarter of a full listener. It must be called before Accept.
+// if they are not silent: those of sources from which none ever has, which give way to new connections of the other sources after
+// settled, and then the others. Handshakes of such sources do not delay those of known ones. It must be called before Accept.
 func (l *Listener) CutUnproven() { l.cutsUnproven = true }
 
 // connKey is the key of a request's connection in its context.
@@ -73,24 +73,37 @@ func (l *Listener) leave(s *source) {
 	}
 }
 
-// greedy reports whether a source has too much of a full listener for another connection.
-func (l *Listener) greedy(s *source) bool {
-	return l.cutsUnproven && !s.known && s.unproven >= max(l.limit/4, 1)
+// begins notes that an unproven connection has begun its next step: to compute in its handshake, to wait for its first request, or to
+// send that. Each step has its time before the connection gives way, however slowly the client sends.
+func (l *Listener) begins(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cutsUnproven && c.since != nil {
+		c.begun = time.Now()
+		l.all.MoveToBack(c.since)
+	}
 }
 
-// firstUnproven returns the connection in l.all that gives way first: the oldest of a source that is not known, or else the oldest
-// without a request that is not read yet; nil if there is none.
-func (l *Listener) firstUnproven() (first *conn) {
+// firstUnproven returns the connection in l.all that gives way first, and how long to wait before: the first of a source that is not
+// known, or else the first of all, without those of which the first request is not read yet; nil if there is none. While the new
+// connection waits for less than patience, only those that are not known give way, and only to one that is.
+func (l *Listener) firstUnproven(patience time.Duration) (first *conn, wait time.Duration) {
 	for e := l.all.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)
-		if !c.source.known {
-			return c
+		if c.source.known && first != nil || c.waitsUnused() && c.unread() {
+			continue
 		}
-		if first == nil && !(c.waitsUnused() && c.unread()) {
-			first = c
+		if first = c; !c.source.known {
+			break
 		}
 	}
-	return first
+	switch {
+	case first == nil:
+		return nil, 0
+	case l.asking.known && !first.source.known:
+		return first, settled - time.Since(first.begun)
+	}
+	return first, patience - min(time.Since(first.begun), time.Since(l.asked))
 }
 
 // turns are held while a handshake computes, first one of its source and then one of all: there are as many of each as processors. So
@@ -118,16 +131,24 @@ func (c *conn) compute(n int) error {
 	defer late.Stop()
 	mine := c.listener.turnsOf(c.source)
 	for i, free := range mine {
+		var err error
 		select {
 		case free <- struct{}{}:
+			continue
 		case <-late.C:
-			if i > 0 {
-				<-mine[0]
-			}
-			return os.ErrDeadlineExceeded
+			err = os.ErrDeadlineExceeded
+		case <-c.gone:
+			err = net.ErrClosed
 		}
+		if i > 0 {
+			<-mine[0]
+		}
+		return err
 	}
 	c.turns.Store(mine)
+	if c.unused.sent == n {
+		c.listener.begins(c)
+	}
 	return nil
 }
 
@@ -147,6 +168,7 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // Close closes the connection.
 func (c *conn) Close() error {
+	c.closing.Do(func() { close(c.gone) })
 	c.endTurn()
 	return c.TCPConn.Close()
 }

@@ -3,6 +3,7 @@ package connections
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,9 +60,6 @@ func TestProvenIsKept(t *testing.T) {
 		if s.Crowded() {
 			t.Error("connections of known callers end with their answers")
 		}
-		if source == attackers && !trickle(source).ended() {
-			t.Error("attackers get more of a full listener than a quarter")
-		}
 		evicted := s.Evicted()
 		for _, from := range []string{apiServer, secondAPIServer} {
 			fresh := s.dialFrom(t, from)
@@ -74,6 +74,124 @@ func TestProvenIsKept(t *testing.T) {
 			answers("an unused connection", unused)
 			_ = unused.Close()
 		}
+	}
+}
+
+// TestFirstUnproven: which connection without a request of a known caller gives way to a new one, and how long that waits before.
+func TestFirstUnproven(t *testing.T) {
+	const age, most = time.Hour, time.Second
+	known, stranger, other := &source{known: true}, &source{}, &source{}
+	type open struct {
+		from *source
+		age  time.Duration
+	}
+	for name, c := range map[string]struct {
+		open    []open
+		asking  *source
+		asked   time.Duration
+		want    int
+		waiting time.Duration
+	}{
+		"none": {nil, known, age, -1, 0},
+		"a stranger's has its time, whoever else waits":     {[]open{{stranger, age}}, other, 0, 0, most},
+		"also if its source asks":                           {[]open{{stranger, age}}, stranger, most / 4, 0, most * 3 / 4},
+		"then it gives way to its source":                   {[]open{{stranger, age}, {stranger, 0}}, stranger, most, 0, 0},
+		"a new one does not":                                {[]open{{stranger, most / 4}}, other, age, 0, most * 3 / 4},
+		"it gives way to known ones at once":                {[]open{{known, age}, {stranger, settled}, {stranger, 0}}, known, 0, 1, 0},
+		"but not to them while its request may arrive":      {[]open{{known, age}, {stranger, 0}}, known, age, 1, settled},
+		"a known one's has its time from the new one's":     {[]open{{known, age}, {known, age / 2}}, known, 0, 0, most},
+		"and from its own last step, if that is later":      {[]open{{known, most / 4}, {known, 0}}, known, age, 0, most * 3 / 4},
+		"then it gives way, also to strangers":              {[]open{{known, most}}, stranger, most, 0, 0},
+		"a stranger's before it, although it is not as old": {[]open{{known, age}, {stranger, most}}, other, most, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &Listener{cutsUnproven: true, asking: c.asking, asked: time.Now().Add(-c.asked)}
+				var all []*conn
+				for _, o := range c.open {
+					made := &conn{listener: l, source: o.from, begun: time.Now().Add(-o.age)}
+					made.since, all = l.all.PushBack(made), append(all, made)
+				}
+				first, wait := l.firstFresh(most)
+				if got := slices.Index(all, first); got != c.want || wait != c.waiting {
+					t.Errorf("%d in %v, want %d in %v", got, wait, c.want, c.waiting)
+				}
+				if len(all) > 1 {
+					if l.begins(all[0]); l.all.Back().Value != all[0] || !all[0].begun.Equal(time.Now()) {
+						t.Error("a step does not give it time")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestUnusedOfKnownIsKept: connections of a known caller that it has not used yet do not give way at once to a new one of its own,
+// however old they are.
+func TestUnusedOfKnownIsKept(t *testing.T) {
+	s := serve(t, 8, (*Listener).CutUnproven, func(l *Listener) { l.patience = time.Hour; l.KeepUnused(time.Hour) })
+	s.giving.Store(true)
+	var unused []*client
+	for i := range 8 {
+		c := s.dialFrom(t, apiServer)
+		clustertest.Eventually(t, "it is open", func() bool { return s.Open() == i+1 })
+		if i >= 3 {
+			unused = append(unused, c)
+		} else if c.send(known); !c.answered() {
+			t.Fatal("no answer")
+		}
+	}
+	s.mu.Lock()
+	for e := s.all.Front(); e != nil; e = e.Next() {
+		e.Value.(*conn).begun = time.Now().Add(-2 * time.Hour)
+	}
+	before := s.asked
+	s.mu.Unlock()
+	fresh := s.dialFrom(t, apiServer)
+	clustertest.Eventually(t, "a new one waits", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.asked.After(before)
+	})
+	for _, c := range unused {
+		if c.send(known); !c.answered() {
+			t.Error("a request was lost")
+		}
+	}
+	_ = unused[0].Close()
+	if fresh.send(known); !fresh.answered() || s.Evicted() != 0 {
+		t.Errorf("%d gave way", s.Evicted())
+	}
+}
+
+// TestKnownFindRoom: while attackers at many addresses hold all connections, those of known callers find room without patience. So do
+// callers of whom none is known yet, and who share the attackers' address, but later.
+func TestKnownFindRoom(t *testing.T) {
+	const limit = 8
+	for name, c := range map[string]struct {
+		source   string
+		known    bool
+		patience time.Duration
+	}{
+		"a known caller": {"127.0.1.%d", true, time.Hour},
+		"nobody is known, and attackers have the same address": {apiServer, false, settled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, limit, (*Listener).CutUnproven, func(l *Listener) { l.patience = c.patience; l.KeepUnused(time.Hour) })
+			s.mu.Lock()
+			s.enter(&net.TCPAddr{IP: net.ParseIP(apiServer)}).known = c.known
+			s.mu.Unlock()
+			for i := range limit {
+				s.dialFrom(t, strings.Replace(c.source, "%d", strconv.Itoa(i+1), 1))
+			}
+			clustertest.Eventually(t, "all are open", func() bool { return s.Open() == limit })
+			for range 3 {
+				fresh := s.dialFrom(t, apiServer)
+				if fresh.send(known); !fresh.answered() {
+					t.Fatal("no answer")
+				}
+			}
+		})
 	}
 }
 
@@ -128,6 +246,27 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%v, want %v; %d go on", order, want, len(l.turns))
 		}
 	})
+}
+
+// TestClosedHasNoTurn: a connection that is closed while its handshake waits for a turn waits no longer, and gives up what it has.
+func TestClosedHasNoTurn(t *testing.T) {
+	for held := range 2 { // the turn of the source, or that of all, which is the second
+		l := listen(t, 1)
+		l.KeepUnused(time.Minute)
+		_, accepted := l.connect(t)
+		c := accepted.(*conn)
+		c.unused.until = time.Now().Add(time.Hour)
+		full := l.turnsOf(c.source)[held]
+		for range cap(full) {
+			full <- struct{}{}
+		}
+		waited := make(chan error)
+		go func() { waited <- c.compute(1) }()
+		_ = c.Close()
+		if err := <-waited; !errors.Is(err, net.ErrClosed) || len(l.turns)+len(c.source.turns) != cap(full) {
+			t.Errorf("%v, %d turns are held", err, len(l.turns)+len(c.source.turns))
+		}
+	}
 }
 
 // TestHandshakesTakeTurns: before its turn nothing is computed for a client, and known sources have turns of their own. Long

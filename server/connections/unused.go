@@ -70,6 +70,9 @@ func (l *Listener) newUnused() *unused {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.endTurn() // the handshake is complete, if there was one
 	if c.unused != nil {
+		if t.IsZero() {
+			c.listener.begins(c)
+		}
 		t = c.unused.deadline(t, time.Now())
 	}
 	return c.TCPConn.SetReadDeadline(t)
@@ -81,6 +84,7 @@ func (c *conn) begin() {
 		return
 	}
 	if deadline, begins := c.unused.begin(time.Now()); begins {
+		c.listener.begins(c)
 		_ = c.TCPConn.SetReadDeadline(deadline)
 	}
 }
