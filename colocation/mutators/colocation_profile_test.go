@@ -461,7 +461,6 @@ func TestLimitRangeOfBatchResources(t *testing.T) {
 		{both, `"requests":{"cpu":"4"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=4k"},
 		{both, ``, "limits: batch-cpu=16k, requests: batch-cpu=16k"},
 		{equal, `"requests":{"cpu":"1"},"limits":{"cpu":"4"}`, "limits: batch-cpu=4k, requests: batch-cpu=1k"},
-		{equal, `"requests":{"cpu":"1"},"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=1k"},
 		{batch, `"requests":{"cpu":"4"},"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=4k"},
 		{"", `"requests":{"cpu":"4"},"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=4k"},
 		{"{type: Container, default: {cpu: 2}, defaultRequest: {cpu: 1}}", `"limits":{"kubernetes.io/batch-cpu":"8k"}`, "limits: batch-cpu=8k, requests: batch-cpu=8k"},

@@ -294,11 +294,15 @@ func (t *translation) patched(list amounts, native corev1.ResourceName) bool {
 	})
 }
 
-// defaulted reports whether the API server may have set the request of a renamed resource to its limit, because the user has sent only the
-// native request beside that limit.
+// defaulted reports whether the API server has set the request of a renamed resource to its limit, because the user has sent only the
+// native request beside that limit. With a native limit, or where LimitRanges give native amounts, that request may not be the user's.
 func (t *translation) defaulted(requests, limits amounts, native, name corev1.ResourceName) bool {
-	own, sent := requests.Get(native)
-	if other, limited := limits.Get(native); !sent || t.gave(requests, native, own) || limited && !t.gave(limits, native, other) {
+	if limits.Has(native) || !requests.Has(native) || slices.ContainsFunc(t.ranges, func(r *corev1.LimitRange) bool {
+		return slices.ContainsFunc(r.Spec.Limits, func(item corev1.LimitRangeItem) bool {
+			_, is := requests.defaults(item)[native]
+			return is
+		})
+	}) {
 		return false
 	}
 	asked, _ := requests.Get(name)

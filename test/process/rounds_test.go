@@ -124,7 +124,7 @@ func hasAll(list, names corev1.ResourceList) bool {
 	return true
 }
 
-// randomRange returns a LimitRange whose amounts no pod sends.
+// randomRange returns a LimitRange. Some pods send its amounts of cpu and memory.
 func randomRange(t *testing.T, r *rand.Rand, namespace string) *corev1.LimitRange {
 	t.Helper()
 	some := func(of string, names ...string) string {
@@ -172,12 +172,15 @@ func randomSent(r *rand.Rand) object {
 func randomAmounts(r *rand.Rand, kind string) object {
 	requests, limits := object{}, object{}
 	for _, native := range []string{"cpu", "memory"} {
-		asked, limit := native, native
-		if own := r.IntN(5); kind != "none" && kind != "prod" && own < 2 {
+		asked, limit, own := native, native, 0
+		if own = r.IntN(6); kind != "none" && kind != "prod" && own < 3 {
 			class := map[bool]string{true: "mid", false: "batch"}[kind == "mid"]
-			asked = "kubernetes.io/" + class + "-" + native
-			if own == 0 {
-				limit = asked
+			name := "kubernetes.io/" + class + "-" + native
+			if own != 2 { // only the limit
+				asked = name
+			}
+			if own != 1 { // only the request
+				limit = name
 			}
 		}
 		amount := func(name string, n int) string {
@@ -187,8 +190,15 @@ func randomAmounts(r *rand.Rand, kind string) object {
 		if r.IntN(3) > 0 {
 			requests[asked] = amount(asked, least)
 		}
+		if asked == native && limit != native {
+			delete(requests, native) // which LimitRanges give as well
+		}
 		if r.IntN(3) > 0 {
 			limits[limit] = amount(limit, least+r.IntN(4))
+		}
+		if own >= 3 && r.IntN(4) == 0 { // the amounts of LimitRanges
+			unit := map[string]string{"cpu": "m", "memory": "Mi"}[native]
+			requests[native], limits[native] = "120"+unit, "150"+unit
 		}
 	}
 	if r.IntN(4) == 0 {
