@@ -13,11 +13,11 @@ import (
 // Pods returns the core suite's mutators of pods. label-defaults is before sidecars, which selects pods by labels, and
 // sidecars is before environment, so that in the first run injected containers get the policy's variables. node-selector
 // is last: whether a pod is BestEffort depends on the resources that others set, and it drops tolerations of others that
-// a default one covers.
+// a default one covers. Sidecars knows the operating system that it will select.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		labelDefaults(config.SectionOf[labelling.Defaults](policy), ask),
-		sidecars(config.SectionOf[injection.Sidecars](policy), ask),
+		sidecars(config.SectionOf[injection.Sidecars](policy), placement.Applied(policy), ask),
 		environment(config.SectionOf[Env](policy)),
 		lifespan(config.SectionOf[*Lifespan](policy)),
 		requestsFromLimits(config.SectionOf[RequestsFromLimits](policy), ask),

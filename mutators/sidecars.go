@@ -14,13 +14,14 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/mutators/placement"
 )
 
 // sidecars injects containers, init containers (native sidecars among them), volumes, pull secrets, variables and volume
 // mounts into new pods. What the pod has under the same name stays, with a warning if it is not what the policy would
 // inject. A container is placed when it is injected, and never moved afterwards: beside another injector that also wants
 // to be the first or the last, the pod settles. sidecars-present checks the result.
-func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admit.Pod] {
+func sidecars(policy injection.Sidecars, nodes *placement.NodeSelector, ask admit.Questions) admit.Mutator[admit.Pod] {
 	all := injection.Compile(policy)
 	return admit.Mutator[admit.Pod]{
 		Name:    "sidecars",
@@ -33,7 +34,7 @@ func sidecars(policy injection.Sidecars, ask admit.Questions) admit.Mutator[admi
 				req.Explain("only new pods get sidecars: the containers of a stored pod cannot change")
 				return nil
 			}
-			applying, err := injection.Applying(req, pod, all, ask)
+			applying, err := injection.Applying(req, pod, all, nodes, ask)
 			if err != nil {
 				return err
 			}

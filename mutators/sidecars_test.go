@@ -41,7 +41,7 @@ func injectInto(t testing.TB, policy injection.Sidecars, ask admit.Questions, ra
 		t.Fatal(err)
 	}
 	req := &admit.Request{Object: d, Operation: admissionv1.Create, Namespace: "ns"}
-	err = d.Try(func() error { return sidecars(policy, ask).Run(t.Context(), req, admit.AsPod(d)) })
+	err = d.Try(func() error { return sidecars(policy, nil, ask).Run(t.Context(), req, admit.AsPod(d)) })
 	if d.Err() != nil {
 		t.Fatal(d.Err())
 	}
@@ -211,7 +211,7 @@ func TestSidecarsPlaceholders(t *testing.T) {
 func TestSidecarsOnlyOnCreate(t *testing.T) {
 	d, _ := document.Parse([]byte(`{"spec":{"containers":[{"name":"a"}]}}`))
 	req := &admit.Request{Object: d, Operation: admissionv1.Update}
-	err := sidecars(sidecarPolicy(t, "- {name: one, containers: [{name: x, image: i}]}"), admit.Questions{}).Run(t.Context(), req, admit.AsPod(d))
+	err := sidecars(sidecarPolicy(t, "- {name: one, containers: [{name: x, image: i}]}"), nil, admit.Questions{}).Run(t.Context(), req, admit.AsPod(d))
 	if err != nil || d.Edits() > 0 {
 		t.Errorf("%v, %d edits", err, d.Edits())
 	}
@@ -345,7 +345,7 @@ func BenchmarkSidecars(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, object := range map[string]string{"inject": raw, "again": after} {
-		step := sidecars(policy, teamA)
+		step := sidecars(policy, nil, teamA)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

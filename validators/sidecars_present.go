@@ -12,12 +12,13 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/mutators/placement"
 )
 
 // sidecarsPresent refuses new pods that lack a container of the policy's sidecars, or have it with another image, and
 // updates that change such an image to another one. Mutating webhooks after usher, and the pod's author, may have removed
 // or replaced what the step sidecars injects.
-func sidecarsPresent(policy injection.Sidecars, ask admit.Questions) admit.Validator[admit.Pod] {
+func sidecarsPresent(policy injection.Sidecars, nodes *placement.NodeSelector, ask admit.Questions) admit.Validator[admit.Pod] {
 	all := injection.Compile(policy)
 	return admit.Validator[admit.Pod]{
 		Name:    "sidecars-present",
@@ -32,7 +33,7 @@ func sidecarsPresent(policy injection.Sidecars, ask admit.Questions) admit.Valid
 				req.Explain("new pods are checked, and updates that change an image")
 				return nil, nil
 			}
-			applying, err := injection.Applying(req, pod, all, ask)
+			applying, err := injection.Applying(req, pod, all, nodes, ask)
 			if err != nil {
 				return admit.Classify(err)
 			}

@@ -55,7 +55,7 @@ func TestSidecarsPresent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](policy), c.ask).Run(t.Context(), &admit.Request{Object: d, Operation: c.operation}, admit.AsPod(d))
+			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](policy), nil, c.ask).Run(t.Context(), &admit.Request{Object: d, Operation: c.operation}, admit.AsPod(d))
 			if !errors.Is(err, c.err) || len(problems) != len(c.want) {
 				t.Fatalf("%v, %v", problems, err)
 			}
@@ -90,7 +90,7 @@ func TestSidecarsPresentOnUpdate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			parsed := configtest.Parse(t, policy, injection.Section)
 			req := request(t, c.old, c.now)
-			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](parsed), admit.Questions{}).Run(t.Context(), req, admit.AsPod(req.Object))
+			problems, err := sidecarsPresent(config.SectionOf[injection.Sidecars](parsed), nil, admit.Questions{}).Run(t.Context(), req, admit.AsPod(req.Object))
 			wantProblems(t, problems, err, c.want)
 		})
 	}

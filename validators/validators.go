@@ -16,7 +16,7 @@ func Pods(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Po
 		deniedNames(config.SectionOf[*Names](policy)),
 		labelRules(config.SectionOf[LabelRules](policy), ask),
 		nodeSelectorLimits(config.SectionOf[*placement.NodeSelector](policy), changes(policy, "node-selector"), ask),
-		sidecarsPresent(config.SectionOf[injection.Sidecars](policy), ask),
+		sidecarsPresent(config.SectionOf[injection.Sidecars](policy), placement.Applied(policy), ask),
 		imageRules(config.SectionOf[ImageRules](policy), ask),
 	}
 }

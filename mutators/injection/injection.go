@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/placement"
 )
 
 // Injection is a Spec, prepared for many pods.
@@ -48,9 +50,13 @@ func (in *Injection) Names(container string) bool {
 }
 
 // Applying returns the injections that apply to the pod of a request, in order: those whose selectors match, unless the
-// pod opts out. It explains each.
-func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Questions) (applying []*Injection, _ error) {
-	labels := ask.LabelsOfNamespace(req)
+// pod opts out. It explains each. nodes is the policy on the nodes of the pod, or nil.
+func Applying(req *admit.Request, pod *admit.Pod, all []Injection, nodes *placement.NodeSelector, ask admit.Questions) (applying []*Injection, _ error) {
+	namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
+	labels := func() (map[string]string, error) {
+		ns, err := namespace()
+		return ns.Labels, err
+	}
 	for i := range all {
 		in := &all[i]
 		selected, err := in.selection.Matches(pod.Selectable(), labels)
@@ -61,7 +67,11 @@ func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Que
 			req.Explain("injection %s: its selectors do not match the labels of the pod or its namespace", in.Name)
 			continue
 		}
-		if why := in.leavesOut(pod); why != "" {
+		os, err := osOf(pod, nodes, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if why := in.leavesOut(pod, os); why != "" {
 			req.Explain("injection %s: %s", in.Name, why)
 			continue
 		}
@@ -80,15 +90,29 @@ func Applying(req *admit.Request, pod *admit.Pod, all []Injection, ask admit.Que
 
 const linux, anyOS = "linux", "any"
 
-// leavesOut returns why an injection that selects the labels of a pod does not apply to it; empty if it does.
-func (in *Injection) leavesOut(pod *admit.Pod) string {
+// osOf returns the operating system of a pod, also of one whose nodes will be selected by the namespace's node selector, after
+// sidecars. One that cannot be read is refused there.
+func osOf(pod *admit.Pod, nodes *placement.NodeSelector, namespace func() (admit.Namespace, error)) (string, error) {
+	if os := pod.OS(); os != "" || nodes == nil {
+		return cmp.Or(os, linux), nil
+	}
+	ns, err := namespace()
+	if err != nil {
+		return "", err
+	}
+	selector, _ := placement.SelectorOf(nodes, ns)
+	return cmp.Or(selector.Labels[corev1.LabelOSStable], linux), nil
+}
+
+// leavesOut returns why an injection that selects the labels of a pod of an operating system does not apply to it; empty if it does.
+func (in *Injection) leavesOut(pod *admit.Pod, os string) string {
 	kind := "Pod"
 	if len(in.OwnerKinds)+len(in.ExceptOwnerKinds) > 0 {
 		if owner, ok := pod.Controller(); ok {
 			kind = owner.Kind
 		}
 	}
-	switch os := cmp.Or(pod.OS(), linux); {
+	switch {
 	case in.OS != anyOS && os != cmp.Or(in.OS, linux):
 		return "the operating system of the pod is " + os
 	case in.HostNetwork != nil && *in.HostNetwork != pod.HostNetwork():

@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/config"
+	"usher.dev/usher/mutators/placement"
 	"usher.dev/usher/test/configtest"
 )
 
@@ -28,7 +29,7 @@ func TestApplying(t *testing.T) {
 		asked++
 		return admit.Namespace{Labels: map[string]string{"team": strings.TrimPrefix(name, "team-")}}, true, nil
 	}}
-	applying, err := Applying(&admit.Request{Object: d, Namespace: "team-a"}, admit.AsPod(d), all, ask)
+	applying, err := Applying(&admit.Request{Object: d, Namespace: "team-a"}, admit.AsPod(d), all, nil, ask)
 	var names []string
 	for _, in := range applying {
 		names = append(names, in.Name)
@@ -65,7 +66,10 @@ func TestLeavesOut(t *testing.T) {
 		onTheHost   = `{"spec":{"hostNetwork":true}}`
 		ofASet      = `{"metadata":{"ownerReferences":[{"kind":"DaemonSet","controller":true}]}}`
 		ownedByASet = `{"metadata":{"ownerReferences":[{"kind":"DaemonSet"}]}}`
+		nodes       = `nodeSelector: {clusterDefault: {kubernetes.io/os: windows}}`
 	)
+	unannotated := admit.Questions{Namespace: func(string) (admit.Namespace, bool, error) { return admit.Namespace{}, true, nil }}
+	all := []string{windows, byNode, onTheHost, ofASet, ownedByASet}
 	for _, c := range []struct {
 		policy  string
 		applies []string
@@ -79,16 +83,21 @@ func TestLeavesOut(t *testing.T) {
 		{`ownerKinds: [DaemonSet, Job]`, []string{ofASet}},
 		{`ownerKinds: [Pod]`, []string{onTheHost, ownedByASet}},
 		{`exceptOwnerKinds: [DaemonSet]`, []string{onTheHost, ownedByASet}},
+		{"\n" + nodes, nil},
+		{"os: windows\n" + nodes, all},
+		{"\nmodes: {node-selector: dryrun}\n" + nodes, []string{onTheHost, ofASet, ownedByASet}},
 	} {
-		policy := configtest.Parse(t, "sidecars: [{name: a, env: [{name: A}], "+c.policy+"}]", Section)
-		in := &Compile(config.SectionOf[Sidecars](policy))[0]
-		for _, pod := range []string{windows, byNode, onTheHost, ofASet, ownedByASet} {
+		injection, others, _ := strings.Cut(c.policy, "\n")
+		policy := configtest.Parse(t, "sidecars: [{name: a, env: [{name: A}], "+injection+"}]\n"+others, Section, placement.Section, config.Section[admit.Modes]{Name: "modes"})
+		injections := Compile(config.SectionOf[Sidecars](policy))
+		for _, pod := range all {
 			d, err := document.Parse([]byte(pod))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if why := in.leavesOut(admit.AsPod(d)); (why == "") != slices.Contains(c.applies, pod) || d.Err() != nil {
-				t.Errorf("%s, %s: %q, %v", c.policy, pod, why, d.Err())
+			applying, err := Applying(&admit.Request{Object: d}, admit.AsPod(d), injections, placement.Applied(policy), unannotated)
+			if (len(applying) > 0) != slices.Contains(c.applies, pod) || err != nil || d.Err() != nil {
+				t.Errorf("%s, %s: %d apply, %v, %v", c.policy, pod, len(applying), err, d.Err())
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/config"
 )
 
 // The annotations of a Namespace.
@@ -23,6 +24,14 @@ const (
 	tolerationsKey       = "scheduler.alpha.kubernetes.io/defaultTolerations"
 	allowedKey           = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 )
+
+// Applied returns the section of a policy, or nil if the mode of the step is that it changes nothing.
+func Applied(policy *config.Policy) *NodeSelector {
+	if mode := config.SectionOf[admit.Modes](policy).Of("node-selector"); mode == admit.Off || mode == admit.DryRun {
+		return nil
+	}
+	return config.SectionOf[*NodeSelector](policy)
+}
 
 // Selector is the node selector of a namespace.
 type Selector struct {
