@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/server/suite"
 )
 
@@ -45,8 +46,15 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, errDenied):
 		return 1
 	}
-	_, _ = fmt.Fprintf(p.Err, "usher: %s\n", review.Harmless(err.Error()))
-	p.warnOfLockOut(args, err)
+	reason := fmt.Sprintf("usher: %s\n", review.Harmless(err.Error()))
+	if len(args) == 0 || args[0] != "serve" {
+		_, _ = io.WriteString(p.Err, reason)
+		return 2
+	}
+	said := lines.New(p.Err, false, func(error) {}) // it ends, although nobody reads why
+	defer closeSoon(said)
+	_, _ = io.WriteString(said, reason)
+	p.warnOfLockOut(said, args, err)
 	return 2
 }
 

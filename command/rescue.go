@@ -1,6 +1,7 @@
 package command
 
 import (
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -14,9 +15,11 @@ import (
 const rescue = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration -l app.kubernetes.io/name=" + webhooks.Name
 
 // warnOfLockOut logs, after a failing start in a cluster, what to do if the API server still calls usher.
-func (p Program) warnOfLockOut(args []string, err error) {
-	if len(args) > 0 && args[0] == "serve" && inCluster(args) {
-		newLogger("auto", p.Err).WithField(logrus.ErrorKey, err.Error()).Error("usher does not start; while it is registered, requests that it checks are refused. " +
+func (p Program) warnOfLockOut(to io.Writer, args []string, err error) {
+	if inCluster(args) {
+		log := newLogger("auto", p.Err)
+		log.SetOutput(to)
+		log.WithField(logrus.ErrorKey, err.Error()).Error("usher does not start; while it is registered, requests that it checks are refused. " +
 			"To stop that: " + rescue)
 	}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io"
 	stdlog "log"
 	"net/http"
 	"os"
@@ -66,6 +67,25 @@ func TestServeWhenOutputFails(t *testing.T) {
 		stop()
 		if got := <-code; got != 0 || strings.Contains(out.String(), `"/validate-pod"`) != audits || !strings.Contains(log.String(), `"msg":"of a library"`) {
 			t.Errorf("%s: exit code %d, written: %q\n%s", audit, got, out, log)
+		}
+	}
+}
+
+// TestServeFailsUnread: a start that fails ends with its exit code, although nobody reads the output. Who reads it, reads why.
+func TestServeFailsUnread(t *testing.T) {
+	out, in := io.Pipe() // a write waits for its reader
+	defer func() { _ = out.Close() }()
+	for _, read := range []bool{false, true} {
+		var text unsteady
+		program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: io.Discard, Err: in}
+		if read {
+			program.Err = &text
+		}
+		t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1") // and so it says how to go on
+		code := program.Run(t.Context(), []string{"serve", "--plain", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--config=/nowhere"})
+		said := strings.Count(text.String(), "open /nowhere") >= 1 && strings.Contains(text.String(), rescue)
+		if code != 2 || said != read {
+			t.Errorf("exit code %d: %s", code, text.String())
 		}
 	}
 }
