@@ -28,6 +28,7 @@ func overloadsOf(env *cel.Env) (overloads, error) {
 			all[b.Operator] = b
 		}
 	}
+	all.linear()
 	all[operators.Equals] = &functions.Overload{Binary: types.Equal}
 	all[operators.NotEquals] = &functions.Overload{Binary: func(a, b ref.Val) ref.Val { return types.Bool(types.Equal(a, b) != types.True) }}
 	return all, nil

@@ -116,7 +116,7 @@ func (c *call) usePattern() error {
 	if err != nil {
 		return err
 	}
-	instructions := instructionsOf(text)
+	instructions := instructionsOf(text) * folding(text)
 	prefix, _ := re.LiteralPrefix()
 	c.price = func(args []ref.Val) price { return search(args, instructions, prefix, false) }
 	if c.Function() == "findAll" {

@@ -258,6 +258,9 @@ func searched(args []ref.Val) price {
 	if n == 0 {
 		return elements(args)
 	}
+	if isLinear(args) {
+		return price{work: 4 * (n + m)}
+	}
 	return price{work: 4*(n+m) + 2*n*m, needs: 4 * (n + m)}
 }
 
@@ -329,8 +332,20 @@ func flattened(args []ref.Val) price {
 // paired is the price of a function that compares each element of one list, or two, with each other.
 func paired(args []ref.Val) price {
 	a, b := args[0], args[len(args)-1]
-	n, m := lengthOf(a), lengthOf(b)
-	return price{work: 80*n*m + (n*weight(b)+m*weight(a))/8, makes: memoryOfElement * n * (2 - len(args))}
+	n, m, each := lengthOf(a), lengthOf(b), 80
+	if areTexts(a) && areTexts(b) {
+		each = 15
+	}
+	return price{work: each*n*m + (n*weight(b)+m*weight(a))/8, makes: memoryOfElement * n * (2 - len(args))}
+}
+
+// areTexts reports whether all elements of a list are texts.
+func areTexts(of ref.Val) bool {
+	all, ok := of.(traits.Lister)
+	for i := 0; ok && i < lengthOf(of); i++ {
+		_, ok = all.Get(types.Int(i)).(types.String)
+	}
+	return ok
 }
 
 func sorted(args []ref.Val) price {

@@ -48,10 +48,29 @@ func TestOrdinaryCallsAreMade(t *testing.T) {
 		{"object.data.x.findAll('https?://[^ ]+', 100).size() == 100", "see https://example.org/a ", 10 << 10},
 		{"object.data.x.findAll('[a-z]+@[a-z]+').size() > 0", "jane@example (Jane) ", 50 << 10},
 		{"object.data.x.findAll('^see|nowhere').size() == 1", "see https://example.org/a ", 100 << 10},
+		{"sets.contains(object.data.x.split(','), object.data.x.split(','))", "name,", 4_500},
+		{"object.data.x.indexOf('-----END CERTIFICATE REQUEST---') < 0 && object.data.x.lastIndexOf('-----END CERTIFICATE REQUEST---') < 0", "-----BEGIN", 900_000},
 	} {
 		said := describe(compile(t, newCompiler(t), expect(c.expression)).Evaluate(t.Context(), &Review{Object: raw(t, costs.Call{X: c.x}.Object(c.size))}))
 		if said != "" {
 			t.Errorf("%s on %d bytes: %s", c.expression, c.size, said)
+		}
+	}
+}
+
+// TestFoldedLettersCostMore: a letter outside ASCII that is compared in all its cases.
+func TestFoldedLettersCostMore(t *testing.T) {
+	x := costs.Call{X: "а"}.Object(1000)
+	counted := func(pattern string) int {
+		review := Review{Object: raw(t, x)}
+		if v := compile(t, newCompiler(t), expect("!object.data.x.matches('"+pattern+"')")).Evaluate(t.Context(), &review); describe(v) != "" {
+			t.Fatal(describe(v))
+		}
+		return review.reader.work
+	}
+	for pattern, times := range map[string]int{"(?i)ab|cd": 1, "бд|гж": 1, "(?i)бд|гж": 2, "(?i)ab|(гж)*x": 2} {
+		if got, want := counted("^.*(?:"+pattern+")"), counted("^.*(?:"+strings.TrimPrefix(pattern, "(?i)")+")"); got < want*times*9/10 || got > want*times {
+			t.Errorf("%s: %d ns, and %d without (?i)", pattern, got, want)
 		}
 	}
 }
