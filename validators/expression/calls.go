@@ -73,13 +73,17 @@ type call struct {
 // Args implements interpreter.InterpretableCall.
 func (c *call) Args() []interpreter.InterpretableV2 { return c.args }
 
-// Exec implements interpreter.InterpretableV2, as the library's calls do.
+// Exec implements interpreter.InterpretableV2, as the library's calls do: of two arguments, the second has a cost also if the first
+// fails.
 func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	var room [3]ref.Val
 	values := room[:0]
-	for _, arg := range c.args {
+	for i, arg := range c.args {
 		value := arg.Exec(frame)
 		if types.IsUnknownOrError(value) {
+			if i == 0 && len(c.args) == 2 {
+				c.args[1].Exec(frame)
+			}
 			return value
 		}
 		values = append(values, value)
