@@ -20,7 +20,7 @@ const (
 	MaxValues = 100_000
 	// MaxElements is the maximum number of elements of a list or a mapping, unless the word most of the tag schema says otherwise.
 	MaxElements = 1000
-	// maxProblems is how many problems are reported at most.
+	// maxProblems is the maximum number of problems that are reported.
 	maxProblems = 100
 )
 

@@ -90,7 +90,7 @@ func (s *service) compareSections(policy *config.Policy) {
 	}
 }
 
-// warnOfForgers logs that limits count what the body of a review says, whoever sends it.
+// warnOfForgers warns that limits count by the user and namespace in a review, which any client can forge.
 func (s *service) warnOfForgers(limits ratelimit.Policy) {
 	refuses := func(l ratelimit.Limit) bool { return l.Mode != ratelimit.LimitLog }
 	if s.Callers.Auth != callers.Enforce && slices.ContainsFunc(limits, refuses) {

@@ -13,7 +13,7 @@ import (
 
 // Outputs that nobody reads, or not fast enough. Those of audit logs in files are in audit_test.go.
 
-// readers are what may read an output of a process once it serves.
+// readers are the behaviours of readers of an output, by name, once the process serves.
 var readers = map[string]func(out *os.File, to io.Writer){
 	"healthy": func(out *os.File, to io.Writer) { _, _ = io.Copy(to, out) },
 	"slow": func(out *os.File, to io.Writer) {

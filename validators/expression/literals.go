@@ -15,7 +15,7 @@ const (
 	workOfMapped = 100
 )
 
-// bytesHashed is how many bytes of a key are hashed in a nanosecond.
+// bytesHashed is the number of bytes of a key that are hashed in a nanosecond.
 const bytesHashed = 4
 
 // madeLiteral is a list or map in an expression that is made anew at each evaluation.
