@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -147,16 +146,19 @@ func checkVolumes(pod *admit.Pod, applying []*injection.Injection) error {
 	return nil
 }
 
+// jobNameLabel is the label that the Job controller gives to its pods, as in k8s.io/api/batch/v1, which would be linked for it.
+const jobNameLabel = "batch.kubernetes.io/job-name"
+
 // checkEnds refuses containers in a Job's pod, which ends only when all of its containers have ended. Other pods that
 // are meant to end, such as those of kubectl run --restart=Never, get a warning: what created them may delete them.
 func checkEnds(req *admit.Request, pod *admit.Pod, in *injection.Injection, regular []corev1.Container) error {
 	if len(regular) == 0 {
 		return nil
 	}
-	if owner, ok := pod.Controller(); ok && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
+	if owner, ok := pod.Controller(); ok && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch/") {
 		return field.Forbidden(admit.ContainersPath, fmt.Sprintf("injection %s adds the container %s, which never ends, "+
 			"so that the pod of Job %s would never complete; make it a native sidecar in the policy (initContainers, restartPolicy: Always), "+
-			"or let podSelector leave out the label %s", in.Name, regular[0].Name, owner.Name, batchv1.JobNameLabel))
+			"or let podSelector leave out the label %s", in.Name, regular[0].Name, owner.Name, jobNameLabel))
 	}
 	if policy := pod.RestartPolicy(); policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure {
 		req.Warnf("sidecars: with restartPolicy %s the pod completes only when the container %s of injection %s ends; "+

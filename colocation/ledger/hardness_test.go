@@ -50,7 +50,7 @@ func TestStubbornDoubts(t *testing.T) {
 		p := makePod(fmt.Sprintf("q/p%d", i), fmt.Sprintf("u%d", i), "cpu=1")
 		expect(t, p.Name, b.reserve(b.Ledger, ask(p)), "granted")
 		if i < maxConfirmations+5 {
-			b.store.pods[types.NamespacedName{Namespace: "q", Name: p.Name}] = p
+			b.store.storePod(types.NamespacedName{Namespace: "q", Name: p.Name}, p)
 		}
 	}
 	b.clock = b.clock.Add(time.Hour)

@@ -180,10 +180,19 @@ func (s *fakeStore) Read(_ context.Context, key types.NamespacedName) (Object, e
 
 // Pod returns the version of a pod.
 func (s *fakeStore) Pod(_ context.Context, key types.NamespacedName) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if _, ok := s.pods[key]; ok {
 		return s.podVersion, nil
 	}
 	return "", ErrGone
+}
+
+// storePod stores a pod, while others may read.
+func (s *fakeStore) storePod(key types.NamespacedName, p *quota.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[key] = p
 }
 
 // Pods returns the version of the newest change.
