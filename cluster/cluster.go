@@ -42,9 +42,9 @@ type Options struct {
 	// Missing is called with the name of a collection and a key if files lack an object whose existence a review
 	// implies. Nil: it is not reported.
 	Missing func(collection, key string)
-	// Follow maps the names of collections to their followers, which receive every event. The initial content of files
-	// is passed to them before Files returns.
-	Follow map[string]Follower
+	// Follow returns followers by the names of collections, which receive every event; nil: there are none. It is called once,
+	// with the cluster before it has any content. The initial content of files is passed to followers before Files returns.
+	Follow func(*Cluster) map[string]Follower
 	// Log receives changes and problems; nil for none.
 	Log logrus.FieldLogger
 	// Poll says when to check the files for changes; an Every of zero means 2 s.
@@ -58,6 +58,7 @@ type Cluster struct {
 	catalogue
 	options Options
 	log     logrus.FieldLogger
+	follows map[string]Follower // by the names of collections
 	now     atomic.Pointer[state]
 	source  source
 
@@ -130,6 +131,9 @@ func newCluster(o Options, from source) (*Cluster, error) {
 		c.log = quiet
 	}
 	c.now.Store(&state{catalogue: declared, missing: o.Missing, collected: make([]collected, len(declared.rows)), changed: make(chan struct{})})
+	if o.Follow != nil {
+		c.follows = o.Follow(c)
+	}
 	return c, nil
 }
 

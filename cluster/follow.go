@@ -31,7 +31,7 @@ type Object struct {
 
 // follow calls notify with the follower of a collection, if there is one.
 func (c *Cluster) follow(k int, notify func(Follower)) {
-	if follower := c.options.Follow[c.rows[k].name]; follower != nil {
+	if follower := c.follows[c.rows[k].name]; follower != nil {
 		notify(follower)
 	}
 }

@@ -70,7 +70,7 @@ func (f *follower) history(bookmarks bool) []string {
 // followed returns options for a cluster that keeps the nodes of pods and has a follower.
 func followed(f Follower) Options {
 	o := keeping("podnodes")
-	o.Follow = map[string]Follower{"podnodes": f}
+	o.Follow = func(*Cluster) map[string]Follower { return map[string]Follower{"podnodes": f} }
 	return o
 }
 
@@ -162,7 +162,7 @@ func TestFollowMissing(t *testing.T) {
 		f.Set(func() { f.Missing[name] = true })
 		follower := &follower{}
 		o := keeping(name)
-		o.Follow = map[string]Follower{name: follower}
+		o.Follow = func(*Cluster) map[string]Follower { return map[string]Follower{name: follower} }
 		watching(t, f, o)
 		clustertest.Eventually(t, "it is looked for again", func() bool { return f.Requests("list "+name) > 2 })
 		if got := follower.history(true); !slices.Equal(got, []string{"replace [] "}) {

@@ -18,21 +18,22 @@ import (
 // Explain returns the path through the quota tree that a pod is judged by, in its state before the pod. With why it
 // adds, for each colocation profile, why it applies to the pod or reservation, or why not. An invalid review gets no
 // notes and no error: its errors are in the report on the review.
-func (s *Suite) Explain(body []byte, why bool) (notes []suite.Note, err error) {
+func (Tools) Explain(e suite.Env, body []byte, why bool) (notes []suite.Note, err error) {
 	_, req, err := handlers.ReadReview(body)
 	if err != nil || req.Object == nil {
 		return nil, nil
 	}
 	defer req.Release()
 	if why {
-		if notes, err = s.explainProfiles(req); err != nil {
+		if notes, err = explainProfiles(e, req); err != nil {
 			return nil, err
 		}
 	}
-	if req.Kind.Kind != "Pod" || s.state.quotas.ledger == nil {
+	q, _ := e.State.(*quotas)
+	if req.Kind.Kind != "Pod" || q == nil || q.ledger == nil {
 		return notes, nil
 	}
-	quota, err := s.explainQuota(req)
+	quota, err := q.explain(req)
 	return append(notes, quota), err
 }
 
@@ -44,13 +45,13 @@ type quotaPath struct {
 	Path []ledger.Row `json:"path,omitempty"`
 }
 
-func (s *Suite) explainQuota(req *admit.Request) (suite.Note, error) {
-	tree, err := s.state.quotas.stored()
+func (q *quotas) explain(req *admit.Request) (suite.Note, error) {
+	tree, err := q.stored()
 	if err != nil {
 		return suite.Note{}, err
 	}
-	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), s.state.quotas.labelOnly)
-	path, err := s.state.quotas.ledger.Path(binding.Name)
+	binding := tree.Bind(quota.BindingKeyOf(req.Namespace, admit.AsPod(req.Object)), q.labelOnly)
+	path, err := q.ledger.Path(binding.Name)
 	note := suite.Note{Name: "quota", Value: quotaPath{binding.Name, binding.Via, path},
 		Lines: []string{fmt.Sprintf("quota  %s (via %s)", binding.Name, binding.Via)}}
 	for _, row := range path {
@@ -63,11 +64,15 @@ func (s *Suite) explainQuota(req *admit.Request) (suite.Note, error) {
 	return note, err
 }
 
-func (s *Suite) explainProfiles(req *admit.Request) ([]suite.Note, error) {
+func explainProfiles(e suite.Env, req *admit.Request) ([]suite.Note, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return nil, nil
 	}
-	ask := s.state.questions(s.state.needs).profileQuestions()
+	var kept []string
+	for _, collection := range e.Cluster.Status() {
+		kept = append(kept, collection.Name)
+	}
+	ask := questionsOf(e, kept).profileQuestions()
 	var subject profile.Subject
 	switch req.Kind.Kind {
 	case "Pod":

@@ -14,14 +14,14 @@ import (
 // askQuotas returns a function that requests /debug/quotas, with one pod just admitted, apps/evaluate-quota-room.
 func askQuotas(t *testing.T) func(target, accept string) *httptest.ResponseRecorder {
 	t.Helper()
-	wing := &Suite{}
-	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, suite.List{wing.Value()}.Schema().DefaultYAML()))
+	suites := suite.List{Suite()}
+	w := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), harness.ParsePolicy(t, suites, suites.Schema().DefaultYAML()))
 	harness.Post(harness.DefaultServer().Serve(w.Routes()), "validate-pod/evaluate-quota-room", harness.ReadSample(t, "validate-pod/evaluate-quota-room"))
 	return func(target, accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", target, nil)
 		r.Header.Set("Accept", accept)
 		answer := httptest.NewRecorder()
-		debugQuotas(wing.state.quotas.ledger)(answer, r)
+		w.Running[Name].Debug["/debug/quotas"].ServeHTTP(answer, r)
 		return answer
 	}
 }

@@ -67,10 +67,7 @@ func (q *quotas) await(ctx context.Context, name string, tree func() (*quota.Tre
 	ctx, cancel := context.WithTimeout(ctx, maxAwait)
 	defer cancel()
 	for first := true; ; first = false {
-		now, err := q.now() // before the tree, so that no change is missed
-		if err != nil {
-			return nil, err
-		}
+		now := q.cluster.Now() // before the tree, so that no change is missed
 		found, err := tree()
 		if err != nil {
 			return nil, err

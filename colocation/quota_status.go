@@ -88,7 +88,7 @@ const heardWithin = 2 * time.Minute
 
 // standings returns where the quotas stand, unless a watch is broken or silent: another replica may know better.
 func (q *quotas) standings() ([]ledger.Standing, error) {
-	for _, s := range q.cluster.Load().Status() {
+	for _, s := range q.cluster.Status() {
 		if s.Name != api.CollectionPodRequests && s.Name != api.CollectionElasticQuotas || s.Missing {
 			continue
 		}

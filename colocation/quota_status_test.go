@@ -22,12 +22,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/ledger"
 	"usher.dev/usher/internal/metric"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/clustertest"
 )
 
@@ -383,13 +383,17 @@ func TestStatusOnServer(t *testing.T) {
 	f.Apply(clustertest.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods"}, "a/p",
 		`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}`)
 	f.Set(func() { f.StatusOf[kind.Resource] = true })
-	q := newQuotas(options{}, "api", gate.Set{}, true, logrus.New())
+	var q *quotas
 	c, err := cluster.API(&rest.Config{Host: f.URL}, cluster.Options{Catalogue: collections.Catalogue(types.NamespacedName{}, types.NamespacedName{}),
-		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests}, Follow: collections.Follow(q.ledger), Backoff: clustertest.Backoff()})
+		Needs: []string{api.CollectionElasticQuotas, api.CollectionPodRequests}, Backoff: clustertest.Backoff(),
+		Follow: func(c *cluster.Cluster) map[string]cluster.Follower {
+			evaluate := []admit.Route{{Chain: admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{{Name: "evaluate-quota"}})}}
+			q = newQuotas(suite.Env{Cluster: c, Options: newOptions()}, suite.Opening{Source: "api", Served: evaluate, Log: logrus.New()})
+			return collections.Follow(q.ledger)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.cluster.Store(c)
 	q.status.round(t.Context()) // nothing is known yet
 	go c.Run(t.Context())
 	clustertest.Eventually(t, "the quota is known", func() bool { all, err := q.standings(); return err == nil && len(all) == 1 })

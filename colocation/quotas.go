@@ -2,12 +2,9 @@ package colocation
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -18,12 +15,13 @@ import (
 	"usher.dev/usher/colocation/quota"
 	"usher.dev/usher/colocation/quota/rules"
 	"usher.dev/usher/colocation/validators"
+	"usher.dev/usher/server/suite"
 )
 
 // quotas is the state of elastic quotas beyond the snapshot of the cluster: what this replica has admitted and not
 // observed yet. It outlives a change of the policy.
 type quotas struct {
-	cluster   atomic.Pointer[cluster.Cluster] // nil until it is opened
+	cluster   *cluster.Cluster
 	pending   *rules.Pending
 	ledger    *ledger.Ledger // nil unless quotas are evaluated
 	status    *statusWriter  // nil unless they are evaluated for an API server
@@ -38,27 +36,27 @@ type quotas struct {
 	ended chan struct{}      // closed when the ledger has ended
 }
 
-func newQuotas(o options, source string, gates gate.Set, evaluated bool, log logrus.FieldLogger) *quotas {
-	q := &quotas{pending: rules.NewPending(time.Now), labelOnly: gates.On(api.GateDisableDefaultQuota), watched: source == "api"}
+func newQuotas(e suite.Env, o suite.Opening) *quotas {
+	q := &quotas{cluster: e.Cluster, pending: rules.NewPending(time.Now), labelOnly: e.Gates.On(api.GateDisableDefaultQuota), watched: o.Source == "api"}
 	if q.watched {
 		q.exists = func(ctx context.Context, name string) (bool, error) {
-			return q.cluster.Load().Exists(ctx, api.CollectionElasticQuotas, name)
+			return q.cluster.Exists(ctx, api.CollectionElasticQuotas, name)
 		}
 	}
-	if !evaluated {
+	if !evaluatesQuotas(o.Served) {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: counting(gates), LabelOnly: q.labelOnly, Expiry: o.quotaExpiry, Log: log}
+	settings := ledger.Options{Tree: q.tree, Counting: counting(e.Gates), LabelOnly: q.labelOnly, Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
 	if q.watched {
 		store := q.records()
-		settings.Store, q.status = store, newStatusWriter(store, q.standings, log)
+		settings.Store, q.status = store, newStatusWriter(store, q.standings, o.Log)
 	}
 	q.ledger = ledger.New(settings)
 	return q
 }
 
-// records returns the store on the API server, for which the cluster must be open.
-func (q *quotas) records() collections.Records { return collections.Records{Cluster: q.cluster.Load} }
+// records returns the store on the API server.
+func (q *quotas) records() collections.Records { return collections.Records{Cluster: q.cluster} }
 
 // counting returns what pods are charged for under the given gates.
 func counting(gates gate.Set) quota.Counting {
@@ -77,27 +75,12 @@ func evaluatesQuotas(served []admit.Route) bool {
 	})
 }
 
-// now returns the current snapshot of the cluster. The error wraps admit.ErrNotReady until the cluster is open.
-func (q *quotas) now() (cluster.Snapshot, error) {
-	c := q.cluster.Load()
-	if c == nil {
-		return cluster.Snapshot{}, fmt.Errorf("the cluster is not open: %w", admit.ErrNotReady)
-	}
-	return c.Now(), nil
-}
-
 // tree returns the stored quotas; it waits up to maxAwait for a quota named awaited. It is ledger.Options.Tree.
 func (q *quotas) tree(ctx context.Context, awaited string) (*quota.Tree, error) {
 	return q.await(ctx, awaited, q.stored)
 }
 
-func (q *quotas) stored() (*quota.Tree, error) {
-	now, err := q.now()
-	if err != nil {
-		return nil, err
-	}
-	return collections.TreeOf(now)
-}
+func (q *quotas) stored() (*quota.Tree, error) { return collections.TreeOf(q.cluster.Now()) }
 
 // run maintains the records and the status of the quotas, and with childRequest their annotations, until ctx ends.
 func (q *quotas) run(ctx context.Context, childRequest bool) {
@@ -131,36 +114,37 @@ func (q *quotas) end(ctx context.Context) {
 	}
 }
 
-// ledger returns nil if quotas are not evaluated.
-func (s state) ledger() validators.Ledger {
-	if s.quotas == nil || s.quotas.ledger == nil {
+// evaluating returns the ledger; nil if quotas are not evaluated.
+func (q *quotas) evaluating() validators.Ledger {
+	if q == nil || q.ledger == nil {
 		return nil
 	}
-	return s.quotas.ledger
+	return q.ledger
 }
 
 // announce returns the function that announces a change of a quota to all who admit pods; nil if quotas are not
 // evaluated.
-func (s state) announce() func(context.Context, rules.Change, string) error {
-	if s.quotas == nil || s.quotas.ledger == nil {
+func (q *quotas) announce() func(context.Context, rules.Change, string) error {
+	if q == nil || q.ledger == nil {
 		return nil
 	}
 	return func(ctx context.Context, c rules.Change, from string) error {
-		return s.quotas.ledger.Announce(ctx, ledger.QuotaChange{Old: c.Old, New: c.New, From: from})
+		return q.ledger.Announce(ctx, ledger.QuotaChange{Old: c.Old, New: c.New, From: from})
 	}
 }
 
 // moving returns ledger.Moving; nil if quotas are not evaluated.
-func (s state) moving() func(record, version string) string {
-	if s.quotas == nil || s.quotas.ledger == nil {
+func (q *quotas) moving() func(record, version string) string {
+	if q == nil || q.ledger == nil {
 		return nil
 	}
 	return ledger.Moving
 }
 
-func (s state) pendingQuotas() *rules.Pending {
-	if s.quotas == nil {
+// pendingChanges returns the changes of quotas that have been admitted and not observed yet; nil while routes are only listed.
+func (q *quotas) pendingChanges() *rules.Pending {
+	if q == nil {
 		return nil
 	}
-	return s.quotas.pending
+	return q.pending
 }

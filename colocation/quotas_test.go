@@ -30,9 +30,7 @@ func quotasIn(t *testing.T, dir string) *quotas {
 		t.Fatal(err)
 	}
 	go c.Run(t.Context())
-	q := &quotas{watched: true}
-	q.cluster.Store(c)
-	return q
+	return &quotas{watched: true, cluster: c}
 }
 
 // TestAwaitQuota: await waits for a quota that another replica has just admitted, and reads the tree again only after a

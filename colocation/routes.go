@@ -5,24 +5,24 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/validators"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/config"
+	"usher.dev/usher/server/suite"
 	core "usher.dev/usher/validators"
 )
 
 // deps holds the dependencies of the chains.
 type deps struct {
-	policy  *config.Policy
-	gates   gate.Set
-	state   state
+	suite.Env
 	options options
+	quotas  *quotas // nil while routes are only listed
 }
 
-// colocation returns the routes of the colocation suite.
-func colocation(d deps) []admit.Route {
+// routes returns every route of the suite.
+func routes(e suite.Env) []admit.Route {
+	q, _ := e.State.(*quotas)
+	d := deps{Env: e, options: *e.Options.(*options), quotas: q}
 	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.IfNeededReinvocationPolicy}
 	failOpen := admit.Call{FailurePolicy: registration.Ignore, TimeoutSeconds: 2}
 	meta, specAndMeta := []string{"metadata.labels", "metadata.annotations"}, []string{"spec", "metadata.labels", "metadata.annotations"}
@@ -39,12 +39,12 @@ func colocation(d deps) []admit.Route {
 		{Path: "/validate-pod", Gate: api.GatePodValidatingWebhook, For: podsAndResizes(create, update),
 			Reads: specAndMeta, Exempt: admit.MirrorPods, Chain: d.chain(d.validatePods)},
 		{Path: "/validate-workload", Gate: api.GatePodValidatingWebhook, Reads: specAndMeta, Exempt: core.OfWorkload, Conditions: core.NotOfWorkload(),
-			Call: admit.IgnoreUnless(core.RefusesByPods(d.policy)), Chain: d.chain(d.validateWorkloads)},
+			Call: admit.IgnoreUnless(core.RefusesByPods(d.Policy)), Chain: d.chain(d.validateWorkloads)},
 		// A status write may also change labels, and may say that a pod runs again. Kubelets must never depend on
 		// usher: the condition keeps their writes at the API server. On API servers without match conditions, failure
 		// policy Ignore does.
 		{Path: "/validate-pod-status", Gate: api.GatePodValidatingWebhook, For: podStatus(), Call: failOpen,
-			Conditions: notByKubelets(), Reads: statusReads(d.gates), Exempt: ownPods, Chain: d.chain(d.validatePodStatuses)},
+			Conditions: notByKubelets(), Reads: statusReads(d.Gates), Exempt: ownPods, Chain: d.chain(d.validatePodStatuses)},
 
 		// usher's own writes of quotas are records of the ledger, which must not be reverted.
 		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(create, update),
@@ -53,7 +53,7 @@ func colocation(d deps) []admit.Route {
 			NotForUsher: true, Reads: specAndMeta, Chain: d.chain(d.validateQuotas)},
 
 		{Path: "/validate-pod-binding", Gate: api.GatePodValidatingWebhook, For: bindings(create), Call: failOpen,
-			Conditions: bindingConditions(d.gates), Chain: d.chain(d.validateBindings)},
+			Conditions: bindingConditions(d.Gates), Chain: d.chain(d.validateBindings)},
 		{Path: "/mutate-reservation", Gate: api.GateReservationMutatingWebhook, For: reservations(create), Chain: d.chain(d.mutateReservations)},
 		{Path: "/validate-reservation", Gate: api.GateReservationValidatingWebhook, For: reservations(create, update),
 			Reads: []string{"spec"}, Chain: admit.Validate(views.AsReservation, validators.ReservationChecks())},

@@ -18,13 +18,13 @@ import (
 // TestUndeclaredNeed: a step that queries a collection it does not declare fails with HTTP 500, even if another step of
 // the chain declares it. It is an internal error, whatever the object.
 func TestUndeclaredNeed(t *testing.T) {
-	wing := &Suite{}
-	w := harness.OpenInstance(t, suite.List{wing.Value()}, harness.DemoGates(t, suite.List{wing.Value()}), harness.ParsePolicy(t, suite.List{wing.Value()}, suite.List{wing.Value()}.Schema().DefaultYAML()))
+	suites := suite.List{Suite()}
+	w := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), harness.ParsePolicy(t, suites, suites.Schema().DefaultYAML()))
 	all := w.Routes()
 	binding := all[slices.IndexFunc(all, func(r admit.Route) bool { return r.Path == "/validate-pod-binding" })]
 	with := func(needs ...string) admit.Route {
 		r := binding
-		r.Chain = deps{policy: w.Policy, gates: w.Gates, state: wing.state, options: wing.options}.chain(func(ask questions) admit.Chain {
+		r.Chain = deps{Env: w.Env(suites[0])}.chain(func(ask questions) admit.Chain {
 			declared, undeclared := validators.Bindings(w.Policy, ask.Pod, quota.Counting{Replace: true}), validators.Bindings(w.Policy, ask.Pod, quota.Counting{Replace: true})
 			for i := range undeclared {
 				undeclared[i].Needs = needs

@@ -18,9 +18,9 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// usage answers what the quotas of a namespace have left from the status that usher has written, because its owners may
+// Usage answers what the quotas of a namespace have left from the status that usher has written, because its owners may
 // read little more. What they may not read is not known.
-func usage(ctx context.Context, ask suite.UsageQuestion) (suite.Usage, error) {
+func (Tools) Usage(ctx context.Context, ask suite.UsageQuestion) (suite.Usage, error) {
 	v, err := readVisible(ctx, ask)
 	if err != nil {
 		return suite.Usage{}, err

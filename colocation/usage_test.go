@@ -90,7 +90,7 @@ func answerWith(t *testing.T, set string, source reader.Source, namespace string
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := usage(t.Context(), suite.UsageQuestion{Source: source, Namespace: namespace, Gates: gates, Pods: planned})
+	u, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: source, Namespace: namespace, Gates: gates, Pods: planned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestUsageByLabelOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "team-a"), Namespace: "team-a", Gates: gates,
+	u, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "team-a"), Namespace: "team-a", Gates: gates,
 		Pods: []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1)}})
 	if err != nil || len(u.Takes) != 2 || u.Takes[0].Fits != suite.FitsYes || u.Takes[1].Fits != suite.FitsUnknown || len(u.Unknown) != 0 {
 		t.Errorf("%+v, %v", u, err)
@@ -219,7 +219,7 @@ func TestUsageOfAnotherWriter(t *testing.T) {
 
 // TestUsageUnread: a user who may not list the quotas of his namespace gets an error, and of other namespaces, a doubt.
 func TestUsageUnread(t *testing.T) {
-	if _, err := usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
+	if _, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
 		t.Error(err)
 	}
 	tenants["empty"] = []string{`{"metadata":{"name":"empty-x","namespace":"empty"},"spec":{}}`}

@@ -20,13 +20,11 @@ import (
 
 // Program is usher with its suites. Other modules may use it: its fields, Run and Root stay.
 type Program struct {
-	Suites suite.List
-	// NewSuites makes suites for commands that need several instances; suites have state.
-	NewSuites func() suite.List
-	Version   string
-	In        io.Reader
-	Out       io.Writer
-	Err       io.Writer
+	Suites  suite.List
+	Version string
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
 }
 
 // Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error, also if the

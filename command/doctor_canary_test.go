@@ -34,7 +34,7 @@ func TestCanaryFlags(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), In: strings.NewReader("y\n"), Out: &out, Err: &errs}
+			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader("y\n"), Out: &out, Err: &errs}
 			if code := program.Run(t.Context(), append([]string{"doctor"}, strings.Fields(c.args)...)); code != 2 || !strings.Contains(errs.String(), c.says) || out.Len() > 0 {
 				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 			}
@@ -76,7 +76,7 @@ func TestCanaryOfTemplates(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &errs}
+	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}
 	program.Run(t.Context(), []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
 	want := []string{"/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts?dryRun=All", "/api/v1/namespaces/shop/pods?dryRun=All"}
 	if !slices.Equal(sent, want) {

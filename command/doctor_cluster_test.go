@@ -57,7 +57,7 @@ func TestUnusablePolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
-			code := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &errs}.Run(t.Context(), []string{"doctor", "--cluster-dir", dir})
+			code := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}.Run(t.Context(), []string{"doctor", "--cluster-dir", dir})
 			text := out.String()
 			if code != 2 || !strings.Contains(text, c.says) || !strings.Contains(text, "what usher should be registered for") || !strings.Contains(text, "service-missing") {
 				t.Errorf("exit code %d: %s%s", code, text, errs.String())

@@ -57,7 +57,7 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &out}
+		program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
 		code := program.Run(t.Context(), append([]string{"doctor", "--cluster-dir", dir}, args...))
 		return code, out.String()
 	}

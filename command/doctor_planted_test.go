@@ -139,7 +139,7 @@ matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operat
 // TestPlantedFaults: what is wrong in a way that no check is named after is found, and the finding names what it is about, and why.
 func TestPlantedFaults(t *testing.T) {
 	var out bytes.Buffer
-	program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &out}
+	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
 	if code := program.Run(t.Context(), []string{"webhooks", "--suite", "colocation", "--exclude-namespace", "bank"}); code != 0 {
 		t.Fatal(out.String())
 	}

@@ -37,7 +37,7 @@ func beside(t *testing.T, args ...string) (code int, out string, dir string) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &text, Err: &text}
+	program := Program{Suites: suite.List{colocation.Suite()}, Out: &text, Err: &text}
 	code = program.Run(t.Context(), args)
 	return code, text.String(), dir
 }
@@ -85,7 +85,7 @@ func TestDoctorRefusesAPIConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &out}
+	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
 	if code := program.Run(t.Context(), []string{"doctor", "--cluster-dir", t.TempDir(), "--static-dir", dir}); code != 2 || !strings.Contains(out.String(), "guard.yaml") {
 		t.Errorf("%d %s", code, out.String())
 	}

@@ -41,7 +41,7 @@ webhooks: [{name: w.example.com, clientConfig: {url: 'https://127.0.0.1:1/404'},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			program := Program{Suites: suite.List{colocation.New()}.WithDefaults(), In: strings.NewReader(c.in), Out: &out, Err: &out}
+			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader(c.in), Out: &out, Err: &out}
 			if code := program.Run(t.Context(), append([]string{"explain", "-"}, strings.Fields(c.flags)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 				t.Errorf("exit code %d\n%s", code, out.String())
 			}

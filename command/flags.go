@@ -28,9 +28,10 @@ const ofSuite = "usher.dev/suite"
 // suiteOf returns the name of the suite that has added a flag, or "".
 func suiteOf(f *pflag.Flag) string { return strings.Join(f.Annotations[ofSuite], "") }
 
-// addSuiteFlags adds the flags of all suites to a command, and --feature-gates, which is of the first suite that has gates.
-func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
-	f := &suiteFlags{suites: p.Suites, err: p.Err}
+// addSuiteFlags adds the flags of all suites to a command, and --feature-gates, which is of the first suite that has gates. The
+// program's suites have these flags as their options afterwards.
+func (p *Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
+	f := &suiteFlags{err: p.Err}
 	if serving {
 		f.err = io.Discard // the server logs them
 	}
@@ -43,18 +44,23 @@ func (p Program) addSuiteFlags(c *cobra.Command, serving bool) *suiteFlags {
 		}
 	}
 	addHelpAll(c)
-	for _, suite := range p.Suites {
+	p.Suites = slices.Clone(p.Suites)
+	for i, suite := range p.Suites {
+		if suite.NewOptions == nil {
+			continue
+		}
+		options := suite.NewOptions()
+		p.Suites[i] = suite.With(options)
 		set := pflag.NewFlagSet(suite.Name, pflag.ContinueOnError)
 		set.SortFlags = false
-		if suite.Flags != nil {
-			suite.Flags(set)
-		}
-		if serving && suite.ServeFlags != nil {
-			suite.ServeFlags(set)
+		options.AddFlags(set)
+		if serving {
+			options.AddServeFlags(set)
 		}
 		set.VisitAll(func(flag *pflag.Flag) { _ = set.SetAnnotation(flag.Name, ofSuite, []string{suite.Name}) })
 		c.Flags().AddFlagSet(set)
 	}
+	f.suites = p.Suites
 	return f
 }
 
@@ -77,8 +83,8 @@ func (f *suiteFlags) only(set *pflag.FlagSet, names []string) (chosen suite.List
 // parsed returns the gates, and checks the flags of the suites. source is where the cluster comes from: files or api.
 func (f *suiteFlags) parsed(source string) (gate.Set, error) {
 	for _, suite := range f.suites {
-		if suite.Check != nil {
-			if err := suite.Check(source); err != nil {
+		if suite.Options != nil {
+			if err := suite.Options.Check(source); err != nil {
 				return gate.Set{}, err
 			}
 		}

@@ -32,7 +32,7 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 	if len(problems) > 0 || len(found) != 1 {
 		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
 	}
-	program := policytest.Program{Suites: p.NewSuites().WithDefaults(), NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
+	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
 	for _, r := range program.Run(ctx, found, func(int) {}) {
 		for _, f := range r.Report.Findings {
 			differences = append(differences, f.Message)
@@ -93,7 +93,6 @@ func calledAs(r review.Report, c learn.Called) (why string, is bool) {
 
 // learnDoctor returns the ids of the findings in the cluster that a folder stands for.
 func (p Program) learnDoctor(ctx context.Context, cluster string) (ids []string, err error) {
-	p.Suites = p.NewSuites().WithDefaults()
 	reports, err := p.examine(ctx, doctorOptions{service: "usher/usher", clusterSource: clusterFlags{source: "files", dir: cluster}})
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func TestMistakesAreErrors(t *testing.T) {
 	} {
 		in := strings.NewReader(`Error from server: admission webhook "a.example.com" denied the request: no`)
 		var out, errs strings.Builder
-		code := Program{Suites: suite.List{colocation.New()}.WithDefaults(), In: in, Out: &out, Err: &errs}.Run(t.Context(), strings.Fields(line))
+		code := Program{Suites: suite.List{colocation.Suite()}, In: in, Out: &out, Err: &errs}.Run(t.Context(), strings.Fields(line))
 		if code != 2 || !strings.Contains(errs.String(), want) {
 			t.Errorf("usher %s: exit code %d, %s", line, code, errs.String())
 		}

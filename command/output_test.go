@@ -24,7 +24,6 @@ func (f *full) Write(p []byte) (int, error) {
 // TestLostOutputIsAnError: an answer that could not be written, or only in part, is no success, and no denial.
 func TestLostOutputIsAnError(t *testing.T) {
 	const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web"}]}}`
-	suites := func() suite.List { return suite.List{colocation.New()}.WithDefaults() }
 	cases, empty := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(cases, "case.yaml"), []byte("manifest: "+pod+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,7 +35,7 @@ func TestLostOutputIsAnError(t *testing.T) {
 		"webhooks", "webhooks --rbac", ""} {
 		for _, room := range []int{0, 10} {
 			var errs strings.Builder
-			program := Program{Suites: suites(), In: strings.NewReader(pod), Out: &full{room}, Err: &errs, Version: "1.0.0-of-a-test"}
+			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader(pod), Out: &full{room}, Err: &errs, Version: "1.0.0-of-a-test"}
 			code := program.Run(t.Context(), strings.Fields(line))
 			if code != 2 || !strings.Contains(errs.String(), "standard output could not be written") {
 				t.Errorf("usher %s, room for %d bytes: exit code %d, %s", line, room, code, errs.String())

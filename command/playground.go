@@ -60,7 +60,7 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 	if hosts[0] != hosts[2] {
 		shown = hosts[0] // localhost may be another address
 	}
-	handler := playground.New(playground.Options{Suites: p.NewSuites, Version: p.Version, Start: start, Examples: examples(),
+	handler := playground.New(playground.Options{Suites: p.Suites, Version: p.Version, Start: start, Examples: examples(),
 		Lessons: lessons, Tools: p.learnTools(""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	_, _ = fmt.Fprintf(p.Out, "usher playground: http://%s   (Ctrl-C ends it)\n", shown)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -69,9 +68,24 @@ func (p Program) quotaCommand() *cobra.Command {
 	return c
 }
 
+// quotas is implemented by the Tools of a suite with quotas.
+type quotas interface {
+	Usage(context.Context, suite.UsageQuestion) (suite.Usage, error)
+}
+
+// quotas returns the tools of the first suite with quotas.
+func (p Program) quotas() (of quotas, found bool) {
+	for _, s := range p.Suites {
+		if of, found = s.Tools.(quotas); found {
+			return of, true
+		}
+	}
+	return nil, false
+}
+
 func (p Program) quota(ctx context.Context, o quotaOptions) error {
-	at := slices.IndexFunc(p.Suites, func(s suite.Suite) bool { return s.Usage != nil })
-	if at < 0 {
+	quotas, found := p.quotas()
+	if !found {
 		return errors.New("this usher has no suite with quotas")
 	}
 	source, err := o.clusterSource.openSource()
@@ -89,7 +103,7 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		}
 		ask.Pods = append(ask.Pods, pods...)
 	}
-	answer, err := p.Suites[at].Usage(ctx, ask)
+	answer, err := quotas.Usage(ctx, ask)
 	if err != nil {
 		return err
 	}

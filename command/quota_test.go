@@ -36,7 +36,7 @@ func TestQuota(t *testing.T) {
 		{"-n quotas", "", "forced        cpu                         not known", 2},
 	} {
 		var out, errs bytes.Buffer
-		suites := suite.List{colocation.New()}
+		suites := suite.List{colocation.Suite()}
 		program := Program{Suites: suites, In: strings.NewReader(c.in), Out: &out, Err: &errs}
 		args := []string{"quota", "--cluster-dir", "../samples/cluster", "-n", "team-a"}
 		if code := program.Run(t.Context(), append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
@@ -60,7 +60,7 @@ func TestQuotaNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		program := Program{Suites: suite.List{colocation.New()}, Out: &out, Err: &errs}
+		program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}
 		if code := program.Run(t.Context(), []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: exit %d\n%s%s", context, code, out.String(), errs.String())
 		}

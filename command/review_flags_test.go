@@ -16,7 +16,7 @@ import (
 
 // TestFlagsInMessages: each flag that a text of usher review names is one of its flags.
 func TestFlagsInMessages(t *testing.T) {
-	flags := Program{Suites: suite.List{colocation.New()}}.reviewCommand().Flags()
+	flags := Program{Suites: suite.List{colocation.Suite()}}.reviewCommand().Flags()
 	named := regexp.MustCompile(`(^|[^-\w])--([a-z][a-z-]*)`)
 	seen := 0
 	for _, pattern := range []string{"review*.go", "request_flags.go", "review/*.go"} {

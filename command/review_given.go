@@ -157,7 +157,7 @@ func (r *reviewing) load(without int) error {
 	if without == everything {
 		r.empty = emptyOf(in.Cluster)
 	}
-	r.switchesOn, r.ranges = in.SwitchesOn, in.LimitRanges
+	r.instance, r.switchesOn, r.ranges = in, in.SwitchesOn, in.LimitRanges
 	if r.routes, r.loaded = in.Routes(), without; r.o.explain {
 		r.routes = review.Explained(r.routes)
 	}

@@ -60,7 +60,7 @@ func TestPolicyOfReview(t *testing.T) {
 			}
 			args := append([]string{"review", object, "--doctor", "--cluster-dir", dir}, strings.Fields(strings.ReplaceAll(c.flags, "EMPTY", empty))...)
 			var out, errs bytes.Buffer
-			code := Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &errs}.Run(t.Context(), args)
+			code := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}.Run(t.Context(), args)
 			if !strings.HasPrefix(errs.String(), c.says) || (c.says == "") != (errs.String() == "") {
 				t.Errorf("it says %q, want %q", errs.String(), c.says)
 			}

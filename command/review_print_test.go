@@ -41,7 +41,7 @@ func TestVerdictsInOutputs(t *testing.T) {
 			}
 			run := func(want int, flags ...string) string {
 				var out, errs bytes.Buffer
-				if code := (Program{Suites: suite.List{colocation.New()}.WithDefaults(), Out: &out, Err: &errs}).Run(t.Context(), append([]string{"review", file}, flags...)); code != want {
+				if code := (Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}).Run(t.Context(), append([]string{"review", file}, flags...)); code != want {
 					t.Errorf("%s: exit code %d, want %d: %s%s", flags, code, want, out.String(), errs.String())
 				}
 				return out.String()

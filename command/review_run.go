@@ -38,6 +38,7 @@ type reviewing struct {
 
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
+	instance   suite.Instance
 	switchesOn func(path string) string // the gates that switch on a route
 	ranges     func(namespace string) ([]*corev1.LimitRange, error)
 	unread     map[string]error // by namespace, why the LimitRanges of the cluster are not known
@@ -83,7 +84,7 @@ func (r *reviewing) asReview(d review.Document) ([]byte, error) {
 
 // reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
 func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]review.Report, error) {
-	reports, kinds := []review.Report{}, r.Suites.Kinds()
+	reports, kinds := []review.Report{}, review.Types(r.Suites)
 	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
 		return nil, err
@@ -187,13 +188,20 @@ func (r *reviewing) chooser(documents []review.Document) (review.Chooser, error)
 	return c, err
 }
 
+// explainer is implemented by the Tools of a suite that reports about reviews in addition to their verdicts; with why, including
+// reasons. It is asked before a review is decided, so that the review itself is not counted yet.
+type explainer interface {
+	Explain(e suite.Env, body []byte, why bool) ([]suite.Note, error)
+}
+
 // explain returns what the suites say about a review.
 func (r *reviewing) explain(body []byte) (all []suite.Note, err error) {
 	for _, suite := range r.Suites {
-		if suite.Explain == nil {
+		explainer, explains := suite.Tools.(explainer)
+		if !explains {
 			continue
 		}
-		notes, err := suite.Explain(body, r.o.explain)
+		notes, err := explainer.Explain(r.instance.Env(suite), body, r.o.explain)
 		if err != nil {
 			return nil, err
 		}

@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"usher.dev/usher/server/suite"
 )
 
@@ -18,8 +16,8 @@ func TestEndOfSuites(t *testing.T) {
 	var started context.Context
 	ended, reviews := make(chan bool, 1), ""
 	pods := podSuite()
-	pods.Start = func(ctx context.Context, _ logrus.FieldLogger) error { started = ctx; return nil }
-	pods.End = func(context.Context) {
+	start := func(ctx context.Context) error { started = ctx; return nil }
+	end := func(context.Context) {
 		// The port may be another one's by now, even this client's own: only a TLS handshake tells.
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", reviews, &tls.Config{InsecureSkipVerify: true})
 		if err == nil {
@@ -27,11 +25,12 @@ func TestEndOfSuites(t *testing.T) {
 		}
 		ended <- started.Err() == nil && err != nil
 	}
+	pods.Open = func(suite.Env, suite.Opening) suite.Running { return suite.Running{Start: start, End: end} }
 	serving, done := make(chan Addresses, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
-		done <- Run(ctx, Options{Suites: suite.List{pods}.WithDefaults(), Version: "test", Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0",
+		done <- Run(ctx, Options{Suites: suite.List{pods}, Version: "test", Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0",
 			Certificates: Certificates{StateDir: t.TempDir()}, Serving: func(at Addresses) { serving <- at }})
 	}()
 	select {
@@ -58,7 +57,8 @@ func TestEndOfSuites(t *testing.T) {
 func TestEndTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		(&service{Options: Options{Suites: suite.List{{}, {End: func(ctx context.Context) { <-ctx.Done() }}}}}).endSuites()
+		slow := suite.Running{End: func(ctx context.Context) { <-ctx.Done() }}
+		(&service{instance: suite.Instance{Suites: suite.List{{Name: "quick"}, {Name: "slow"}}, Running: map[string]suite.Running{"slow": slow}}}).endSuites()
 		if took := time.Since(began); took != maxEnd {
 			t.Error(took)
 		}
@@ -68,7 +68,8 @@ func TestEndTakesTooLong(t *testing.T) {
 // TestEndOfFailed: a suite is also ended when a server has failed.
 func TestEndOfFailed(t *testing.T) {
 	ended := 0
-	s := &service{closed: func(context.Context) {}, Options: Options{ShutdownGrace: time.Second, Suites: suite.List{{End: func(context.Context) { ended++ }}}}}
+	s := &service{closed: func(context.Context) {}, Options: Options{ShutdownGrace: time.Second}}
+	s.instance = suite.Instance{Suites: suite.List{{}}, Running: map[string]suite.Running{"": {End: func(context.Context) { ended++ }}}}
 	if s.fail(); ended != 1 {
 		t.Errorf("ended %d times", ended)
 	}

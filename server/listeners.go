@@ -181,5 +181,5 @@ func (s *service) end(grace context.Context) {
 func (s *service) endSuites() {
 	ctx, cancel := context.WithTimeout(context.Background(), maxEnd)
 	defer cancel()
-	s.Suites.End(ctx)
+	s.instance.End(ctx)
 }

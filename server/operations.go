@@ -47,11 +47,8 @@ func (s *service) protection() (func(http.Handler) http.Handler, error) {
 // debugPages returns the pages under /debug.
 func (s *service) debugPages() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, suite := range s.Suites {
-		if suite.Debug == nil {
-			continue
-		}
-		for path, page := range suite.Debug() {
+	for _, running := range s.instance.Running {
+		for path, page := range running.Debug {
 			mux.Handle(path, page)
 		}
 	}

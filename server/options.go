@@ -18,7 +18,7 @@ import (
 
 // Options say what is served, and how. Errors name the flags of `usher serve` that stand for them.
 type Options struct {
-	Suites  suite.List    // with their flags parsed, or WithDefaults
+	Suites  suite.List
 	Schema  config.Schema // of the policy file, which may have sections of suites that are not served; nil for that of Suites
 	Gates   gate.Set
 	Version string         // for the log and metrics

@@ -128,14 +128,12 @@ func (s *service) openCluster(ctx context.Context, policy *config.Policy) (err e
 	if s.instance, err = suite.Load(suite.Setup{Suites: s.Suites, Policy: policy, Gates: s.Gates, Cluster: s.Cluster, Log: s.Log}); err != nil {
 		return err
 	}
-	if err := s.Suites.Start(ctx, s.Log); err != nil {
+	if err := s.instance.Start(ctx); err != nil {
 		return err
 	}
 	s.metrics.MustRegister(clusterMetrics(s.instance.Cluster))
-	for _, suite := range s.Suites {
-		if suite.Metrics != nil {
-			s.metrics.MustRegister(suite.Metrics()...)
-		}
+	for _, running := range s.instance.Running {
+		s.metrics.MustRegister(running.Metrics...)
 	}
 	s.health.Checks = map[string]func() error{"cluster": s.instance.Cluster.Ready}
 	return nil

@@ -15,23 +15,20 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
-	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/validators"
 )
 
 // podSuite is a suite with one route, as another program may have.
 func podSuite() suite.Suite {
-	var state *cluster.Cluster
 	return suite.Suite{Name: "pods",
-		Catalogue: func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} },
-		Use:       func(opened *cluster.Cluster) { state = opened },
-		Routes: func(policy *config.Policy, _ gate.Set) []admit.Route {
-			d := suite.Deps{Policy: policy, Cluster: state}
+		Collections: func(suite.Options) []cluster.Declared {
+			return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges}
+		},
+		Routes: func(e suite.Env) []admit.Route {
 			return []admit.Route{{Path: "/validate-pods", Suite: "pods", For: admit.Pods(admissionv1.Create),
-				Chain: suite.Validate(d, admit.AsPod, validators.Pods)}}
+				Chain: suite.Validate(e, admit.AsPod, validators.Pods)}}
 		}}
 }
 
@@ -55,7 +52,7 @@ func TestRun(t *testing.T) {
 	serving, ended := make(chan Addresses, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		ended <- Run(ctx, Options{Suites: suite.List{podSuite()}.WithDefaults(), Version: "test",
+		ended <- Run(ctx, Options{Suites: suite.List{podSuite()}, Version: "test",
 			Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Config: policy, Cluster: suite.Source{Dir: manifests},
 			Certificates: Certificates{StateDir: t.TempDir()}, Serving: func(at Addresses) { serving <- at }})
 	}()

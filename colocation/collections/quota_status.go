@@ -46,7 +46,7 @@ func (s QuotaStatus) Says(want api.ElasticQuotaStatus) bool {
 // ReadQuotaStatus reads the current status of a quota from the API server, past any watch, and who writes it.
 func (r Records) ReadQuotaStatus(ctx context.Context, name types.NamespacedName) (found QuotaStatus, err error) {
 	of := api.ElasticQuotaResource
-	raw, err := r.Cluster().Raw(ctx, "apis", of.Group, of.Version, "namespaces", name.Namespace, of.Resource, name.Name)
+	raw, err := r.Cluster.Raw(ctx, "apis", of.Group, of.Version, "namespaces", name.Namespace, of.Resource, name.Name)
 	if err != nil {
 		return found, err
 	}
@@ -63,7 +63,7 @@ const quotasOfPage = 500
 // ListQuotaStatus calls visit with each quota as the API server has it. After an error it has visited some.
 func (r Records) ListQuotaStatus(ctx context.Context, visit func(*api.ElasticQuota)) error {
 	for from := ""; ; {
-		raw, err := r.Cluster().Page(ctx, api.CollectionElasticQuotas, quotasOfPage, from)
+		raw, err := r.Cluster.Page(ctx, api.CollectionElasticQuotas, quotasOfPage, from)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func writesQuotaStatus(m metav1.ManagedFieldsEntry) (used, asScheduler bool) {
 // HasQuotaStatus reports whether the API server's CRD has the subresource by which usher writes the status.
 func (r Records) HasQuotaStatus(ctx context.Context) (bool, error) {
 	of := api.ElasticQuotaResource
-	raw, err := r.Cluster().Raw(ctx, "apis", of.Group, of.Version)
+	raw, err := r.Cluster.Raw(ctx, "apis", of.Group, of.Version)
 	if err != nil {
 		return false, err
 	}
@@ -137,7 +137,7 @@ func (r Records) WriteQuotaStatus(ctx context.Context, name types.NamespacedName
 		"used": change(was.Status.Used, is.Used), "reserved": change(was.Status.Reserved, is.Reserved),
 		"limit": change(was.Status.Limit, is.Limit), "binds": change(was.Status.Binds, is.Binds),
 	}
-	return r.Cluster().WriteStatus(ctx, api.CollectionElasticQuotas, name, was.Version, status)
+	return r.Cluster.WriteStatus(ctx, api.CollectionElasticQuotas, name, was.Version, status)
 }
 
 // change returns the JSON merge patch that turns one map into another.

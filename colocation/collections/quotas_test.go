@@ -173,7 +173,9 @@ func TestFollowQuotas(t *testing.T) {
 	f, told := clustertest.New(t), toldQuotas{make(chan string, 100)}
 	f.Apply(elasticQuotas, "org/top", aQuota) // 101
 	o := keeping("elasticquotas")
-	o.Follow = map[string]cluster.Follower{"elasticquotas": follower{told}}
+	o.Follow = func(*cluster.Cluster) map[string]cluster.Follower {
+		return map[string]cluster.Follower{"elasticquotas": follower{told}}
+	}
 	s, c := watching(t, f, o)
 	expect := func(want string) {
 		t.Helper()

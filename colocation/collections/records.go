@@ -16,8 +16,8 @@ import (
 
 // Records stores the quota ledger's records on the quota objects of an API server, with one request per call. Only the
 // ledger limits their rate. It implements ledger.Store. It is not for files: such a cluster has a single process, and
-// the ledger keeps its records in memory. Cluster returns the cluster, which may be opened after the Records are made.
-type Records struct{ Cluster func() *cluster.Cluster }
+// the ledger keeps its records in memory.
+type Records struct{ Cluster *cluster.Cluster }
 
 // WriteRule returns the permission that writing records, WriteChildRequest and WriteQuotaStatus need.
 func WriteRule() rbacv1.PolicyRule {
@@ -27,7 +27,7 @@ func WriteRule() rbacv1.PolicyRule {
 
 // Read implements ledger.Store.
 func (r Records) Read(ctx context.Context, name types.NamespacedName) (ledger.Object, error) {
-	found, err := r.Cluster().Read(ctx, api.CollectionElasticQuotas, name)
+	found, err := r.Cluster.Read(ctx, api.CollectionElasticQuotas, name)
 	return recordOf(name, found, err)
 }
 
@@ -36,13 +36,13 @@ func (r Records) Write(ctx context.Context, name types.NamespacedName, version, 
 	if version == "" { // a patch without a version would overwrite any state
 		return ledger.Object{}, fmt.Errorf("quota %s: no resourceVersion is known: %w", name, ledger.ErrConflict)
 	}
-	written, err := r.Cluster().Annotate(ctx, api.CollectionElasticQuotas, name, version, ledger.Annotation, record)
+	written, err := r.Cluster.Annotate(ctx, api.CollectionElasticQuotas, name, version, ledger.Annotation, record)
 	return recordOf(name, written, err)
 }
 
 // Pod implements ledger.Store.
 func (r Records) Pod(ctx context.Context, name types.NamespacedName) (string, error) {
-	version, err := r.Cluster().Version(ctx, api.CollectionPodRequests, name)
+	version, err := r.Cluster.Version(ctx, api.CollectionPodRequests, name)
 	if apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("pod %s: %w: %w", name, ledger.ErrGone, err)
 	}
@@ -51,13 +51,13 @@ func (r Records) Pod(ctx context.Context, name types.NamespacedName) (string, er
 
 // Pods implements ledger.Store.
 func (r Records) Pods(ctx context.Context) (string, error) {
-	return r.Cluster().Latest(ctx, api.CollectionPodRequests)
+	return r.Cluster.Latest(ctx, api.CollectionPodRequests)
 }
 
 // WriteChildRequest sets a quota object's annotation api.AnnotationQuotaChildRequest, which the scheduler writes too:
 // the last writer wins. An empty text removes it. The error wraps ledger.ErrGone if there is no such quota.
 func (r Records) WriteChildRequest(ctx context.Context, name types.NamespacedName, text string) error {
-	written, err := r.Cluster().Annotate(ctx, api.CollectionElasticQuotas, name, "", api.AnnotationQuotaChildRequest, text)
+	written, err := r.Cluster.Annotate(ctx, api.CollectionElasticQuotas, name, "", api.AnnotationQuotaChildRequest, text)
 	_, err = recordOf(name, written, err)
 	return err
 }

@@ -32,7 +32,7 @@ func recording(t *testing.T) (*clustertest.Server, Records) {
 var _ ledger.Store = Records{}
 
 func recordsOf(c *cluster.Cluster) Records {
-	return Records{Cluster: func() *cluster.Cluster { return c }}
+	return Records{Cluster: c}
 }
 
 // newest returns top as the server has it, without the fields that a write must change.
@@ -97,7 +97,7 @@ func TestRecords(t *testing.T) {
 func TestExists(t *testing.T) {
 	f, store := recording(t)
 	for name, want := range map[string]bool{"top": true, "to": false, "org": false, "absent": false} {
-		if got, err := store.Cluster().Exists(t.Context(), "elasticquotas", name); err != nil || got != want {
+		if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", name); err != nil || got != want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -106,10 +106,10 @@ func TestExists(t *testing.T) {
 	if !strings.Contains(accept, "as=PartialObjectMetadataList") {
 		t.Errorf("Accept: %s", accept)
 	}
-	if got, err := store.Cluster().Exists(t.Context(), "elasticquotas", "top"); err == nil || got {
+	if got, err := store.Cluster.Exists(t.Context(), "elasticquotas", "top"); err == nil || got {
 		t.Errorf("refused: %v, %v", got, err)
 	}
-	if _, err := store.Cluster().Exists(t.Context(), "unicorns", "top"); err == nil {
+	if _, err := store.Cluster.Exists(t.Context(), "unicorns", "top"); err == nil {
 		t.Error("an undeclared collection")
 	}
 }

@@ -30,8 +30,8 @@ type instance struct {
 
 // instances keeps the instances that were used last.
 type instances struct {
-	suites func() suite.List
-	mu     sync.Mutex // suites have state, and one person types
+	suites suite.List
+	mu     sync.Mutex // one person types
 	last   []keyed
 }
 
@@ -42,7 +42,7 @@ type keyed struct {
 
 // facts returns what the page says about usher.
 func (w *instances) facts() facts {
-	suites := w.suites()
+	suites := w.suites
 	f := facts{Policy: string(suites.Schema().DefaultYAML())}
 	for _, g := range suites.Gates() {
 		f.Gates = append(f.Gates, fmt.Sprintf("%s=%t", g.Name, !g.Default))
@@ -75,7 +75,7 @@ func (w *instances) of(in Input) (*instance, []Problem) {
 }
 
 func (w *instances) open(in Input, given []manifest.Object) (*instance, []Problem) {
-	suites := w.suites().WithDefaults()
+	suites := w.suites
 	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
 	if err != nil {
 		return nil, []Problem{{Tab: "gates", Text: strings.TrimPrefix(err.Error(), "--feature-gates: ")}}
@@ -141,7 +141,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 		}
 		w.asked.Unknown() // what was asked before
 		choice.Documents, choice.Validate, choice.Unknown, choice.LimitRanges = true, true, w.asked.Unknown, w.LimitRanges
-		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, w.Suites.Kinds())))
+		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, review.Types(w.Suites))))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {
 		return slices.Index(worstFirst, x.Report.Verdict) - slices.Index(worstFirst, y.Report.Verdict)

@@ -17,7 +17,7 @@ import (
 
 // Options configures the page.
 type Options struct {
-	Suites   func() suite.List // makes the suites of one instance; they have state
+	Suites   suite.List
 	Version  string
 	Start    Input // shown at first
 	Examples []Example

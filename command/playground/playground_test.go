@@ -34,7 +34,7 @@ func ask(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
 
 // TestGuard: what only the page itself sends is answered, and nothing that a page of another origin can send.
 func TestGuard(t *testing.T) {
-	handler := New(Options{Suites: func() suite.List { return nil }}, []string{host, "localhost:8090"})
+	handler := New(Options{Suites: nil}, []string{host, "localhost:8090"})
 	foreign := request("GET", "/start", "")
 	foreign.Host = "evil.example:8090"
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestPageIsSmall(t *testing.T) {
 
 // TestDeepObject: an object that cannot be shown in time is refused, and quoted brackets do not count.
 func TestDeepObject(t *testing.T) {
-	handler := New(Options{Suites: func() suite.List { return nil }}, []string{host})
+	handler := New(Options{Suites: nil}, []string{host})
 	for object, want := range map[string]bool{
 		`{"apiVersion":"v1","kind":"Pod","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`: true,
 		`{"apiVersion":"v1","kind":"Pod","x":"\"` + strings.Repeat("[", 9000) + `"}`:                         false,
@@ -115,7 +115,7 @@ func TestDeepObject(t *testing.T) {
 // FuzzRun: whatever is typed, there is an answer.
 func FuzzRun(f *testing.F) {
 	f.Add(`{"object": "a: b", "policy": "names: [", "cluster": "kind: 1", "gates": "A=b"}`)
-	handler := New(Options{Suites: func() suite.List { return nil }}, []string{host})
+	handler := New(Options{Suites: nil}, []string{host})
 	f.Fuzz(func(t *testing.T, body string) {
 		if w := ask(handler, request("POST", "/run", body)); w.Code == 200 && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%d %s", w.Code, w.Body)
@@ -125,7 +125,7 @@ func FuzzRun(f *testing.F) {
 
 // TestStoredBeside: a Namespace beside the object is known to the steps, whose answer differs without it.
 func TestStoredBeside(t *testing.T) {
-	handler := New(Options{Suites: func() suite.List { return suite.List{colocation.New()} }}, []string{host})
+	handler := New(Options{Suites: suite.List{colocation.Suite()}}, []string{host})
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: apps}\nspec: {containers: [{name: app, image: nginx}]}\n"
 	const profile = "apiVersion: config.koordinator.sh/v1alpha1\nkind: ClusterColocationProfile\nmetadata: {name: p}\nspec: {namespaceSelector: {matchLabels: {team: %s}}, labels: {set: by-the-profile}}\n"
 	const namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: apps, labels: {team: web}}\n"

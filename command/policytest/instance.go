@@ -167,7 +167,7 @@ type opened struct {
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{asked: opened.asked, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: w.Suites.Kinds()}
+	made := &instance{asked: opened.asked, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: review.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {

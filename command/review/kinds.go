@@ -2,16 +2,19 @@ package review
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/server/suite"
 )
 
 // Catalogue describes the kinds that are known without an API server: the kinds of Kubernetes and of routes.
@@ -108,4 +111,20 @@ func (c Catalogue) elsewhere(kind string) string {
 		return ""
 	}
 	return "apiVersion " + all[0]
+}
+
+// typer is implemented by the Tools of a suite that has Go types for the kinds that it reviews, so that unknown fields are found.
+type typer interface {
+	Kinds() map[metav1.GroupVersionKind]func() any
+}
+
+// Types maps the kinds that some suites review to functions that return a new typed object.
+func Types(suites suite.List) map[metav1.GroupVersionKind]func() any {
+	all := map[metav1.GroupVersionKind]func() any{}
+	for _, s := range suites {
+		if of, has := s.Tools.(typer); has {
+			maps.Copy(all, of.Kinds())
+		}
+	}
+	return all
 }

@@ -2,7 +2,9 @@ package suite
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,12 +29,13 @@ type Instance struct {
 	Policy  *config.Policy
 	Gates   gate.Set
 	Cluster *cluster.Cluster
-	Now     func() time.Time // for the ends of overrides; nil for time.Now
+	Running map[string]Running // by the names of the suites; nil while routes are only listed
+	Now     func() time.Time   // for the ends of overrides; nil for time.Now
 }
 
 // Setup configures the instance that Load makes.
 type Setup struct {
-	Suites  List     // with their flags parsed, or WithDefaults
+	Suites  List
 	Names   []string // of the suites whose routes are served; nil for all
 	Policy  *config.Policy
 	Gates   gate.Set
@@ -41,8 +44,7 @@ type Setup struct {
 	Log     logrus.FieldLogger // for changes of the cluster; nil for none
 }
 
-// Load opens the cluster, and returns the instance. Suites have state: what was loaded with the same suites before can no
-// longer be used, but routes that it has returned can.
+// Load opens the cluster, and returns the instance.
 func Load(s Setup) (Instance, error) {
 	in := Instance{Suites: s.Suites, Policy: s.Policy, Gates: s.Gates, Now: s.Now}
 	var err error
@@ -51,12 +53,43 @@ func Load(s Setup) (Instance, error) {
 			return in, err
 		}
 	}
-	in.Cluster, err = s.Suites.open(s.Cluster, s.Gates, s.Log)
+	in.Cluster, in.Running, err = s.Suites.open(s.Cluster, s.Gates, s.Log)
 	return in, err
 }
 
+// Env returns what the routes of a suite are made of.
+func (in Instance) Env(s Suite) Env {
+	return Env{Policy: in.Policy, Gates: in.Gates, Options: s.options(), Cluster: in.Cluster, State: in.Running[s.Name].State}
+}
+
 // Table returns all routes, regardless of the gates.
-func (in Instance) Table() []admit.Route { return in.Suites.Table(in.Policy, in.Gates) }
+func (in Instance) Table() (all []admit.Route) {
+	for _, suite := range in.Suites {
+		all = append(all, suite.Routes(in.Env(suite))...)
+	}
+	return all
+}
+
+// Start begins the work of the suites in the background.
+func (in Instance) Start(ctx context.Context) error {
+	for _, suite := range in.Suites {
+		if start := in.Running[suite.Name].Start; start != nil {
+			if err := start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// End ends what others wait for, suite after suite.
+func (in Instance) End(ctx context.Context) {
+	for _, suite := range in.Suites {
+		if end := in.Running[suite.Name].End; end != nil {
+			end(ctx)
+		}
+	}
+}
 
 // Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides.
 func (in Instance) Routes() (served []admit.Route) {
@@ -185,23 +218,21 @@ func (s Source) Open(o cluster.Options) (*cluster.Cluster, error) {
 }
 
 // open opens a cluster for the suites, with the collections that the enabled steps need.
-func (s List) open(from Source, gates gate.Set, log logrus.FieldLogger) (*cluster.Cluster, error) {
+func (s List) open(from Source, gates gate.Set, log logrus.FieldLogger) (*cluster.Cluster, map[string]Running, error) {
 	served := Instance{Suites: s, Policy: NoPolicy, Gates: gates}.Routes()
-	options := s.Watched(served)
+	options, running := s.Watched(served), map[string]Running{}
 	options.Log = log
-	for _, suite := range s {
-		if suite.Open != nil {
-			suite.Open(Opening{cmp.Or(from.From, "files"), gates, served, &options})
+	options.Follow = func(opened *cluster.Cluster) map[string]cluster.Follower {
+		in, all := Instance{Policy: NoPolicy, Gates: gates, Cluster: opened}, map[string]cluster.Follower{}
+		for _, suite := range s {
+			if suite.Open != nil {
+				is := suite.Open(in.Env(suite), Opening{Source: cmp.Or(from.From, "files"), Served: served, Log: log})
+				running[suite.Name] = is
+				maps.Copy(all, is.Follow)
+			}
 		}
+		return all
 	}
 	opened, err := from.Open(options)
-	if err != nil {
-		return nil, err
-	}
-	for _, suite := range s {
-		if suite.Use != nil {
-			suite.Use(opened)
-		}
-	}
-	return opened, nil
+	return opened, running, err
 }

@@ -1,16 +1,11 @@
 package suite
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/sirupsen/logrus"
-	"github.com/spf13/pflag"
 	registration "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -23,16 +18,6 @@ type List []Suite
 
 // NoPolicy is the policy for routes that are only listed.
 var NoPolicy = &config.Policy{}
-
-// WithDefaults sets the flags of suites to their defaults, for a caller without a command line, and returns the suites.
-func (s List) WithDefaults() List {
-	for _, suite := range s {
-		if suite.Flags != nil {
-			suite.Flags(pflag.NewFlagSet(suite.Name, pflag.ContinueOnError))
-		}
-	}
-	return s
-}
 
 // Gates returns the gates of all suites.
 func (s List) Gates() (all []gate.Gate) {
@@ -63,12 +48,9 @@ func mayHaveNamespace(r admit.Route) bool {
 	})
 }
 
-// Table returns all routes of all suites, regardless of the gates.
-func (s List) Table(policy *config.Policy, gates gate.Set) (all []admit.Route) {
-	for _, suite := range s {
-		all = append(all, suite.Routes(policy, gates)...)
-	}
-	return all
+// Table returns all routes of all suites, regardless of the gates. They can be listed, but not used.
+func (s List) Table(policy *config.Policy, gates gate.Set) []admit.Route {
+	return Instance{Suites: s, Policy: policy, Gates: gates}.Table()
 }
 
 // Named returns the suites with the given names.
@@ -98,8 +80,8 @@ func (s List) Names() (names []string) {
 // overrides of policies to come.
 func (s List) Watched(served []admit.Route) (options cluster.Options) {
 	for _, suite := range s {
-		if suite.Catalogue != nil {
-			options.Catalogue = append(options.Catalogue, suite.Catalogue()...)
+		if suite.Collections != nil {
+			options.Catalogue = append(options.Catalogue, suite.Collections(suite.options())...)
 		}
 	}
 	for _, r := range served {
@@ -109,36 +91,6 @@ func (s List) Watched(served []admit.Route) (options cluster.Options) {
 		options.Needs = append(options.Needs, admit.CollectionNamespaces)
 	}
 	return options
-}
-
-// Start starts the background work of the suites.
-func (s List) Start(ctx context.Context, log logrus.FieldLogger) error {
-	for _, suite := range s {
-		if suite.Start != nil {
-			if err := suite.Start(ctx, log); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// End ends what others wait for, suite after suite.
-func (s List) End(ctx context.Context) {
-	for _, suite := range s {
-		if suite.End != nil {
-			suite.End(ctx)
-		}
-	}
-}
-
-// Kinds maps the kinds of all routes to their Go types.
-func (s List) Kinds() map[metav1.GroupVersionKind]func() any {
-	all := map[metav1.GroupVersionKind]func() any{}
-	for _, suite := range s {
-		maps.Copy(all, suite.Kinds)
-	}
-	return all
 }
 
 // Describe lists the suites, and what each is for.

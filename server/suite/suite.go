@@ -2,7 +2,7 @@
 // commands and the server work on suites without knowing their content. An Instance is suites with a policy, feature gates
 // and the state of a cluster, of which its routes are made.
 //
-// Other modules may import this package, to build a usher of their own with suites of their own: see command.Program.
+// Other modules may import this package, to serve suites of their own with server.Run. Its API holds from 0.1.0 on.
 package suite
 
 import (
@@ -13,7 +13,6 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -21,8 +20,8 @@ import (
 	"usher.dev/usher/config"
 )
 
-// Suite is a group of routes and everything they depend on. Fields may be nil or empty. The functions are called in the
-// order of the fields; the functions of one suite may share state.
+// Suite is a group of routes and everything they depend on. It is immutable: its functions get what they need as arguments, and may
+// be called in any order. Name and Routes are required.
 type Suite struct {
 	Name string // as in --suite
 	Doc  string // which objects it is for, in the printed configurations
@@ -35,47 +34,76 @@ type Suite struct {
 	// other sections follow. DefaultModes is the section modes of that policy, in YAML.
 	Default      []string
 	DefaultModes string
-	// Kinds maps the kinds that it reviews to their Go types, so that `usher review` finds unknown fields.
-	Kinds map[metav1.GroupVersionKind]func() any
 
-	// Flags adds flags to every command that makes routes, ServeFlags to serve only. Check validates their values.
-	Flags, ServeFlags func(*pflag.FlagSet)
-	Check             func(source string) error
+	// NewOptions returns options with their default values; nil: the suite has none. Options, which With sets, are those in use.
+	NewOptions func() Options
+	Options    Options
 
-	// Catalogue returns the collections of the cluster that its steps may need. Rights returns the other permissions
-	// that usher needs for the routes that are served.
-	Catalogue func() []cluster.Declared
-	Rights    func(served []admit.Route) []rbacv1.PolicyRule
+	// Routes returns all routes, regardless of the gates. Without a cluster they can be listed, but not used.
+	Routes func(Env) []admit.Route
+	// Collections returns the collections of the cluster that the steps may need.
+	Collections func(Options) []cluster.Declared
+	// Rights returns the permissions that usher needs besides watching, for the routes that are served.
+	Rights func(served []admit.Route) []rbacv1.PolicyRule
+	// Open returns what the suite keeps and runs besides the cluster; nil: nothing. It is called once for a cluster, before that has any content.
+	Open func(Env, Opening) Running
 
-	// Routes returns all routes, regardless of the gates. Before Open has been called, the routes can be listed but not
-	// used.
-	Routes func(*config.Policy, gate.Set) []admit.Route
-	// Open is called before the cluster is opened. It may register followers of collections.
-	Open func(Opening)
-	// Use is called with the cluster after it has been opened.
-	Use func(*cluster.Cluster)
-	// Start is called by serve after Use. It may return an error if the cluster is not as required. What it starts ends
-	// with ctx.
-	Start func(context.Context, logrus.FieldLogger) error
-	// End is called by serve after the last review, while what Start has started still runs. It returns when nobody waits for
-	// anything of this replica any more, or when ctx ends.
-	End func(ctx context.Context)
-
-	// Metrics and Debug are called after Open. Debug returns pages of the operations listener, by path, which begins with
-	// /debug/. They are served to this machine only, or to users whom the API server permits it.
-	Metrics func() []prometheus.Collector
-	Debug   func() map[string]http.Handler
-	// Explain returns what `usher review` reports about a review in addition to its verdict; with why, including
-	// reasons. It is called before the review is decided, so that the review itself is not counted yet.
-	Explain func(body []byte, why bool) ([]Note, error)
-	// Usage answers what `usher quota` asks; nil if the suite has no quotas.
-	Usage func(context.Context, UsageQuestion) (Usage, error)
+	// Tools has what only tools ask of the suite: see the interfaces that they assert it to.
+	Tools any
 }
 
-// Opening is the argument of Suite.Open.
-type Opening struct {
-	Source  string // files or api
+// Options are the options of a suite: a pointer to a struct.
+type Options interface {
+	// AddFlags adds the flags of every command that makes routes, AddServeFlags those of serve besides.
+	AddFlags(*pflag.FlagSet)
+	AddServeFlags(*pflag.FlagSet)
+	// Check validates the values. source is where the cluster comes from: files or api.
+	Check(source string) error
+}
+
+// Env is what the routes of a suite are made of.
+type Env struct {
+	Policy  *config.Policy
 	Gates   gate.Set
-	Routes  []admit.Route // the enabled routes of all suites
-	Options *cluster.Options
+	Options Options          // of the suite; nil if it has none
+	Cluster *cluster.Cluster // nil while routes are only listed
+	State   any              // Running.State of the suite; nil while routes are only listed
+}
+
+// Opening is the second argument of Suite.Open.
+type Opening struct {
+	Source string             // files or api
+	Served []admit.Route      // the enabled routes of all suites, which can only be listed
+	Log    logrus.FieldLogger // nil for none
+}
+
+// Running is what a suite keeps and runs besides the cluster. Fields may be nil.
+type Running struct {
+	// State is passed to the routes, as Env.State.
+	State any
+	// Follow has followers of collections, by their names.
+	Follow map[string]cluster.Follower
+	// Start begins the work in the background, which ends with ctx. It returns an error if the cluster is not as required.
+	Start func(ctx context.Context) error
+	// End is called after the last review, while what Start has begun still runs. It returns when nobody waits for anything of
+	// this replica any more, or when ctx ends.
+	End func(ctx context.Context)
+	// Metrics are registered with those of the server. Debug has pages of the operations listener, by path, which begins with
+	// /debug/. They are served to this machine only, or to users whom the API server permits it.
+	Metrics []prometheus.Collector
+	Debug   map[string]http.Handler
+}
+
+// With returns the suite with options in use, which NewOptions has returned.
+func (s Suite) With(o Options) Suite {
+	s.Options = o
+	return s
+}
+
+// options returns the options in use, or the default ones; nil if the suite has none.
+func (s Suite) options() Options {
+	if s.Options == nil && s.NewOptions != nil {
+		return s.NewOptions()
+	}
+	return s.Options
 }

@@ -8,8 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TypesOfPods returns the types of nodes, pods, and objects with a pod template, for Suite.Kinds.
-func TypesOfPods() map[metav1.GroupVersionKind]func() any {
+// PodTypes are the Suite.Tools of a suite for nodes, pods, and objects with a pod template.
+type PodTypes struct{}
+
+// Kinds maps these kinds to their Go types.
+func (PodTypes) Kinds() map[metav1.GroupVersionKind]func() any {
 	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	of := func(version schema.GroupVersion, kind string) metav1.GroupVersionKind {
 		return metav1.GroupVersionKind(version.WithKind(kind))

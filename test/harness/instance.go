@@ -27,7 +27,7 @@ func DefaultServer() handlers.Server {
 // OpenInstance loads the suites with the sample cluster.
 func OpenInstance(t testing.TB, suites suite.List, gates gate.Set, policy *config.Policy) suite.Instance {
 	t.Helper()
-	in, err := suite.Load(suite.Setup{Suites: suites.WithDefaults(), Policy: policy, Gates: gates, Cluster: suite.Source{Dir: "samples/cluster"}})
+	in, err := suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates, Cluster: suite.Source{Dir: "samples/cluster"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +86,12 @@ func Together(t testing.TB, suites suite.List) *config.Policy {
 // Instances holds the instances of samples: each sample is reviewed under the policy of its step, or under the default
 // policy.
 type Instances struct {
-	suites   func() suite.List // makes new ones, as they have state
+	suites   suite.List
 	byPolicy map[string]suite.Instance
 }
 
-// NewInstances returns the instances of samples for the program whose suites are made by the given function.
-func NewInstances(suites func() suite.List) Instances {
+// NewInstances returns the instances of samples for some suites.
+func NewInstances(suites suite.List) Instances {
 	return Instances{suites, map[string]suite.Instance{}}
 }
 
@@ -101,12 +101,11 @@ func (all Instances) Of(t testing.TB, sample string) suite.Instance {
 	file := SamplePolicy(sample)
 	in, known := all.byPolicy[file]
 	if !known {
-		suites := all.suites()
-		policy := DefaultPolicy(t, suites)
+		policy := DefaultPolicy(t, all.suites)
 		if file != "" {
-			policy = ParsePolicy(t, suites, []byte(ReadFile(t, file)))
+			policy = ParsePolicy(t, all.suites, []byte(ReadFile(t, file)))
 		}
-		in = OpenInstance(t, suites, DemoGates(t, suites), policy)
+		in = OpenInstance(t, all.suites, DemoGates(t, all.suites), policy)
 		all.byPolicy[file] = in
 	}
 	return in

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -14,7 +15,7 @@ import (
 
 // TestDryRunsAreAnsweredAlike: a dry run gets the answer of the real request.
 func TestDryRunsAreAnsweredAlike(t *testing.T) {
-	real, dry := harness.NewInstances(program), harness.NewInstances(program) // two of each: the quota ledger remembers real requests
+	real, dry := harness.NewInstances(routes.Suites()), harness.NewInstances(routes.Suites()) // two of each: the quota ledger remembers real requests
 	answered := 0
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
@@ -57,7 +58,7 @@ func dryRun(body []byte) []byte {
 // times of an object, nor the status, except for a node's.
 func TestPatchesLeaveIdentityAlone(t *testing.T) {
 	patched := 0
-	instances := harness.NewInstances(program)
+	instances := harness.NewInstances(routes.Suites())
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
 		for _, r := range instances.Of(t, name).Routes() {

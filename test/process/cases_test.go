@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -242,7 +243,7 @@ func TestSamplesAreTested(t *testing.T) {
 			called[call.Path] = true
 		}
 	}
-	for _, route := range harness.OpenInstance(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program())).Routes() {
+	for _, route := range harness.OpenInstance(t, routes.Suites(), harness.DemoGates(t, routes.Suites()), harness.DefaultPolicy(t, routes.Suites())).Routes() {
 		if !called[route.Path] {
 			t.Errorf("no case calls %s", route.Path)
 		}

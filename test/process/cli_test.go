@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/command/review"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -20,7 +22,7 @@ import (
 func run(t *testing.T, in string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: program(), Version: "dev", In: strings.NewReader(in), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(in), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -295,7 +297,7 @@ func TestCertsInit(t *testing.T) {
 // TestReviewKnowsEveryKind: `usher review` warns about unknown fields, so it needs the types of all kinds.
 func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
-	for kind := range program().Kinds() {
+	for kind := range review.Types(routes.Suites()) {
 		known[kind.Kind] = true
 	}
 	for _, r := range sampleInstance(t).Routes() {
@@ -329,7 +331,7 @@ func TestGoldenCommandLine(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nWhat `--help`, or `--help-all` if there is that, prints of every command, written by `make golden`. `usher completion --help` says how to make a shell complete\n" +
 		"commands, flags, gates, steps, paths and suites.\n")
-	for _, c := range commands(command.Program{Suites: program(), NewSuites: program}.Root()) {
+	for _, c := range commands(command.Program{Suites: routes.Suites()}.Root()) {
 		if c.Name() == "version" || c.Name() == "certs" { // the one says all in its line, the other does nothing itself
 			continue
 		}

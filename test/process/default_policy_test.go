@@ -3,6 +3,7 @@ package process
 import (
 	"testing"
 
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -10,7 +11,7 @@ import (
 // read.
 func TestDefaultPolicy(t *testing.T) {
 	const file = "test/testdata/default-policy.yaml"
-	if got := string(program().Schema().DefaultYAML()); got != harness.ReadFile(t, file) {
+	if got := string(routes.Suites().Schema().DefaultYAML()); got != harness.ReadFile(t, file) {
 		t.Errorf("the default policy is not %s:\n%s", file, got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
@@ -40,12 +41,12 @@ spec: {resourceClaims: [{name: g, resourceClaimTemplateName: gpus}], containers:
 // devicesMux serves with the gates a cluster of manifests.
 func devicesMux(t *testing.T, gates, manifests string) http.Handler {
 	t.Helper()
-	suites := program()
+	suites := routes.Suites()
 	set, err := suites.ParseGates(gates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := suite.Load(suite.Setup{Suites: suites.WithDefaults(), Policy: harness.ParsePolicy(t, suites, []byte(devicesPolicy)), Gates: set,
+	in, err := suite.Load(suite.Setup{Suites: suites, Policy: harness.ParsePolicy(t, suites, []byte(devicesPolicy)), Gates: set,
 		Cluster: suite.Source{Manifests: map[string][]byte{"cluster.yaml": []byte(manifests)}}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 // TestValidatorsDoNotEdit: no validator edits, whatever sample it checks, and each of them has a sample.
 func TestValidatorsDoNotEdit(t *testing.T) {
 	ran := map[string]bool{}
-	instances := harness.NewInstances(program)
+	instances := harness.NewInstances(routes.Suites())
 	validating := func(all []admit.Route) []admit.Route {
 		return slices.DeleteFunc(all, func(r admit.Route) bool { return r.Chain.Mutates() })
 	}
@@ -37,7 +38,7 @@ func TestValidatorsDoNotEdit(t *testing.T) {
 // the answer is the same as without.
 func TestEveryStepSaysWhy(t *testing.T) {
 	ran := map[string]bool{}
-	plainInstances, explainedInstances := harness.NewInstances(program), harness.NewInstances(program) // two of each: the quota ledger remembers
+	plainInstances, explainedInstances := harness.NewInstances(routes.Suites()), harness.NewInstances(routes.Suites()) // two of each: the quota ledger remembers
 	for _, name := range harness.Samples(t) {
 		body := harness.ReadSample(t, name)
 		explained := explainedInstances.Of(t, name).Routes()

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
 )
 
 // inCluster matches examples that need a cluster: test/e2e runs them.
@@ -27,7 +28,7 @@ func TestExamples(t *testing.T) {
 	usher, dir := usherOnPath(t), copyOfCheckout(t)
 	state := t.TempDir()
 	served := launched(t, launch{state: state})
-	for _, c := range commands(command.Program{Suites: program(), NewSuites: program}.Root()) {
+	for _, c := range commands(command.Program{Suites: routes.Suites()}.Root()) {
 		lines := examples(c)
 		if len(lines) == 0 || len(lines) > 3 {
 			t.Errorf("%s has %d examples, want 1 to 3", c.CommandPath(), len(lines))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/command/playground"
+	"usher.dev/usher/routes"
 )
 
 // TestLimitRangesInTools: a rule on limits sees those of the LimitRange of the Namespace, and what that refuses is invalid, whichever
@@ -93,7 +94,7 @@ func played(t *testing.T, in playground.Input) string {
 	request := httptest.NewRequest("POST", "http://127.0.0.1:8090/run", strings.NewReader(string(body)))
 	request.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	playground.New(playground.Options{Suites: program}, []string{"127.0.0.1:8090"}).ServeHTTP(w, request)
+	playground.New(playground.Options{Suites: routes.Suites()}, []string{"127.0.0.1:8090"}).ServeHTTP(w, request)
 	var answer struct {
 		Objects []struct{ Report struct{ Verdict string } }
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -56,7 +57,7 @@ func TestLogHoldsNoValues(t *testing.T) {
 	log.SetFormatter(&logrus.JSONFormatter{})
 	edge := harness.DefaultServer()
 	edge.Observe = handlers.Log(log)
-	instances := harness.NewInstances(program)
+	instances := harness.NewInstances(routes.Suites())
 	denied := 0
 	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
@@ -28,7 +29,7 @@ import (
 func TestNeedsAreDeclared(t *testing.T) {
 	catalogue := collections.Catalogue(types.NamespacedName{}, types.NamespacedName{})
 	needed := map[string]bool{}
-	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
+	for _, r := range routes.Suites().Table(harness.DefaultPolicy(t, routes.Suites()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			for _, name := range s.Needs {
 				needed[name] = true
@@ -50,7 +51,7 @@ func TestOneGateAlone(t *testing.T) {
 	for _, g := range api.Gates() {
 		alone[string(g.Name)] = []gate.Name{g.Name}
 	}
-	for _, r := range program().Table(harness.DefaultPolicy(t, program()), gate.Defaults(api.Gates())) {
+	for _, r := range routes.Suites().Table(harness.DefaultPolicy(t, routes.Suites()), gate.Defaults(api.Gates())) {
 		for _, s := range r.Chain.Steps() {
 			alone["step "+s.Name] = []gate.Name{r.Gate, s.Gate}
 		}
@@ -62,12 +63,12 @@ func TestOneGateAlone(t *testing.T) {
 
 // answersWith starts a server with the given gates enabled, and no others.
 func answersWith(t *testing.T, on []gate.Name) {
-	w := harness.OpenInstance(t, program(), onlyGates(t, on), harness.DefaultPolicy(t, program()))
+	w := harness.OpenInstance(t, routes.Suites(), onlyGates(t, on), harness.DefaultPolicy(t, routes.Suites()))
 	if err := w.Cluster.Ready(); err != nil {
 		t.Error(err)
 	}
 	answersAll(t, w)
-	policy, problems := config.Parse([]byte(harness.ReadFile(t, "samples/policy.yaml")), program().Schema())
+	policy, problems := config.Parse([]byte(harness.ReadFile(t, "samples/policy.yaml")), routes.Suites().Schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -110,7 +111,7 @@ func onlyGates(t *testing.T, on []gate.Name) gate.Set {
 		}
 		items = append(items, string(g.Name)+value)
 	}
-	set, err := program().ParseGates(strings.Join(items, ","))
+	set, err := routes.Suites().ParseGates(strings.Join(items, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestNeedsFollowGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, s := range harness.OpenInstance(t, program(), onlyGates(t, c.on), harness.DefaultPolicy(t, program())).Cluster.Status() {
+			for _, s := range harness.OpenInstance(t, routes.Suites(), onlyGates(t, c.on), harness.DefaultPolicy(t, routes.Suites())).Cluster.Status() {
 				got = append(got, s.Name)
 			}
 			if strings.Join(got, " ") != c.want {

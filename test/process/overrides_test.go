@@ -9,13 +9,14 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
 // overriding returns the routes of both suites under an override, for a cluster whose namespaces have not arrived.
 func overriding(t *testing.T, override string) []admit.Route {
 	t.Helper()
-	suites := program()
+	suites := routes.Suites()
 	policy := harness.ParsePolicy(t, suites, []byte("overrides: [{name: a, reason: why, until: 2099-12-31, "+override+"}]"))
 	in := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy)
 	var err error // overrides ask another cluster, which is not watched yet
@@ -54,7 +55,7 @@ func TestOverrideWaitsForItsNamespace(t *testing.T) {
 
 // TestStepsOutsideOfNamespaces: an override of these cannot have conditions on namespaces.
 func TestStepsOutsideOfNamespaces(t *testing.T) {
-	_, clusterScoped := program().Steps()
+	_, clusterScoped := routes.Suites().Steps()
 	if !slices.Contains(clusterScoped, "overcommit") || !slices.Contains(clusterScoped, "node-amplification") || slices.Contains(clusterScoped, "denied-names") ||
 		slices.Contains(clusterScoped, "restrictions") {
 		t.Errorf("steps outside of namespaces: %v", clusterScoped)

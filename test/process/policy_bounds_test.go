@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -110,7 +111,7 @@ func growSample(t *testing.T, do func(list, policy string)) {
 	if err := yaml.Unmarshal([]byte(harness.ReadFile(t, "samples/policy.yaml")), &sample); err != nil {
 		t.Fatal(err)
 	}
-	schema := program().Schema()
+	schema := routes.Suites().Schema()
 	for name, section := range sample {
 		file := map[string]any{name: section}
 		short, _ := json.Marshal(file)

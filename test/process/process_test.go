@@ -20,22 +20,15 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	registration "k8s.io/api/admissionregistration/v1"
-
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
-	"usher.dev/usher/cluster"
-	"usher.dev/usher/colocation"
 	"usher.dev/usher/command"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
-	"usher.dev/usher/mutators/injection"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
-	"usher.dev/usher/validators"
-	"usher.dev/usher/validators/expression"
 )
 
 // The harness of the process tests: the service in processes of its own (this file), connections that misuse it
@@ -53,7 +46,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(processMode) {
 	case asItIs:
-		os.Exit(command.Program{Suites: program(), NewSuites: program, Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
+		os.Exit(command.Program{Suites: routes.Suites(), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
 	case troubled:
 		os.Exit(serveTroubled())
 	}
@@ -63,50 +56,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns the suites of the program. They are repeated here, because package main cannot be imported; goldens
-// written by both detect a difference.
-func program() suite.List {
-	core := suite.Suite{Name: "core", Doc: "what is labelled admission-webhook: enabled"}
-	core.Default = []string{"names", "lifespan", "env", "overcommit", "modes"}
-	core.DefaultModes = "modes:      {denied-names: enforce}          # a rule's name: enforce | warn | dryrun | off; default enforce\n"
-	core.Kinds = suite.TypesOfPods()
-	var state *cluster.Cluster
-	core.Catalogue = func() []cluster.Declared { return []cluster.Declared{cluster.Namespaces, cluster.LimitRanges} }
-	core.Use = func(opened *cluster.Cluster) { state = opened }
-	core.Routes = func(policy *config.Policy, _ gate.Set) []admit.Route {
-		return coreRoutes(suite.Deps{Policy: policy, Cluster: state})
-	}
-	return suite.List{core, colocation.New()}
-}
-
-// coreRoutes returns the routes of the core suite: every path, the requests it is for, and its steps.
-func coreRoutes(d suite.Deps) []admit.Route {
-	usual := admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 5, Reinvocation: registration.NeverReinvocationPolicy,
-		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
-	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
-	return admit.OfSuite("core", usual, []admit.Route{
-		{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](d.Policy)) > 0),
-			Chain: suite.Mutate(d, admit.AsPod, mutators.Pods)},
-		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods,
-			Chain: suite.Validate(d, admit.AsPod, validators.Pods)},
-		{Path: "/validate-workloads", Reads: specAndMeta, Exempt: validators.OfWorkload, Conditions: validators.NotOfWorkload(),
-			Call: admit.IgnoreUnless(validators.RefusesWorkloads(d.Policy)), Chain: suite.Validate(d, admit.AsWorkload, validators.Workloads)},
-		{Path: "/validate-restrictions", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, validators.Requests)},
-		{Path: "/validate-namespaces", Reads: []string{"metadata.labels"},
-			Chain: admit.Validate(admit.AsMeta, validators.Namespaces(d.Policy, usual.OptIn.NamespacesFor()))},
-		{Path: "/validate-rules", NotForUsher: true, Chain: suite.Validate(d, admit.AsMeta, objects)},
-		{Path: "/mutate-nodes", For: admit.NodeStatus(), Chain: admit.Mutate(admit.AsNode, mutators.Nodes(d.Policy))},
-	})
-}
-
-// objects returns the validators of objects of any kind.
-func objects(policy *config.Policy, ask admit.Questions) []admit.Validator[admit.Meta] {
-	return slices.Concat(expression.Objects(policy, ask), validators.Objects(policy, ask))
-}
-
 // sampleInstance returns the instance of `make run`.
 func sampleInstance(t testing.TB) suite.Instance {
-	return harness.OpenInstance(t, program(), harness.DemoGates(t, program()), harness.DefaultPolicy(t, program()))
+	return harness.OpenInstance(t, routes.Suites(), harness.DemoGates(t, routes.Suites()), harness.DefaultPolicy(t, routes.Suites()))
 }
 
 // sampleMux serves the routes of the embedded policy.
@@ -117,7 +69,7 @@ func sampleMux(t testing.TB) http.Handler {
 
 // serveTroubled does what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
-	program := command.Program{Suites: withTroubles(program()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	program := command.Program{Suites: withTroubles(routes.Suites()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	return program.Run(context.Background(), os.Args[1:])
 }
 
@@ -144,11 +96,11 @@ func troubles() []admit.Mutator[admit.Pod] {
 
 func withTroubles(all suite.List) suite.List {
 	routes := all[0].Routes
-	all[0].Routes = func(policy *config.Policy, gates gate.Set) []admit.Route {
-		table := routes(policy, gates)
+	all[0].Routes = func(e suite.Env) []admit.Route {
+		table := routes(e)
 		for i := range table {
 			if table[i].Path == "/mutate-pods" {
-				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(policy, admit.Questions{}), troubles()...))
+				table[i].Chain = admit.Mutate(admit.AsPod, append(mutators.Pods(e.Policy, admit.Questions{}), troubles()...))
 			}
 		}
 		return table
@@ -401,7 +353,7 @@ func rightAnswers(t *testing.T, policy *config.Policy) map[string]string {
 	t.Helper()
 	edge := handlers.Server{Limits: handlers.NewLimits(1), Draining: func() bool { return false },
 		Observe: func(admit.Route, handlers.Decision, time.Duration) {}}
-	mux, answers := edge.Serve(suite.Instance{Suites: program(), Policy: policy, Gates: gate.Defaults(program().Gates())}.Routes()), map[string]string{}
+	mux, answers := edge.Serve(suite.Instance{Suites: routes.Suites(), Policy: policy, Gates: gate.Defaults(routes.Suites().Gates())}.Routes()), map[string]string{}
 	for _, name := range goodSamples {
 		answers[name] = harness.Post(mux, name, harness.ReadSample(t, name)).Body.String()
 	}

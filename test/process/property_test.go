@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators/placement"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -100,7 +101,7 @@ func storedAfter(t *testing.T, mux http.Handler, name string, body, object []byt
 }
 
 func TestUnknownFieldsSurviveSamples(t *testing.T) {
-	instances := harness.NewInstances(program)
+	instances := harness.NewInstances(routes.Suites())
 	for _, name := range harness.Samples(t) {
 		mux := harness.DefaultServer().Serve(instances.Of(t, name).Routes())
 		var review struct {
@@ -130,7 +131,7 @@ func TestUnknownFieldsSurviveRandomPods(t *testing.T) {
 // TestUnknownFieldsSurviveEverything does the same with all steps for pods at work, which insert containers before and
 // between the pod's.
 func TestUnknownFieldsSurviveEverything(t *testing.T) {
-	suites := program()
+	suites := routes.Suites()
 	policy := harness.Together(t, suites)
 	config.SectionOf[*placement.NodeSelector](policy).Tolerations = nil // by which a toleration that another one covers is removed, with its fields
 	mux := harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy).Routes())

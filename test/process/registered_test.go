@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
@@ -25,7 +26,7 @@ func registrations(t *testing.T, check func(t *testing.T, printed []registration
 	t.Helper()
 	policies := map[string]string{"the embedded policy": "", "every section": "samples/policy.yaml"}
 	for name, file := range policies {
-		suites := program()
+		suites := routes.Suites()
 		policy := harness.DefaultPolicy(t, suites)
 		flags := []string{"webhooks", "--suite=core,colocation"}
 		if file != "" {

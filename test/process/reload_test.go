@@ -16,6 +16,7 @@ import (
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -63,7 +64,7 @@ func newWatched(t *testing.T) *watched {
 	w := &watched{volume: newSecretVolume(t), policy: filepath.Join(dir, "policy.yaml"), cluster: filepath.Join(dir, "cluster")}
 	w.cert = filepath.Join(w.volume.dir, certs.CertFile)
 	w.volume.swap(t, w.volume.issue(t))
-	putFile(t, w.policy, program().Schema().DefaultYAML())
+	putFile(t, w.policy, routes.Suites().Schema().DefaultYAML())
 	w.putCluster(t, 0)
 	return w
 }
@@ -116,14 +117,14 @@ func TestProcessHalfWrittenPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
 	w.launch(t)
-	old := string(program().Schema().DefaultYAML())
+	old := string(routes.Suites().Schema().DefaultYAML())
 	now := strings.ReplaceAll(old, `cpu: "2"`, `cpu: "3"`)
 	half, _, _ := strings.Cut(now, "overcommit:")
-	if _, problems := config.Parse([]byte(half), program().Schema()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(half), routes.Suites().Schema()); len(problems) > 0 {
 		t.Fatalf("half of the policy is no policy: %v", problems)
 	}
 	answers := func(text string) map[string]string {
-		policy, _ := config.Parse([]byte(text), program().Schema())
+		policy, _ := config.Parse([]byte(text), routes.Suites().Schema())
 		return rightAnswers(t, policy)
 	}
 	clients := startLoad(t, loadOptions{address: w.reviews, roots: w.roots, clients: 2, right: oneOf(answers(old), answers(now))})
@@ -174,7 +175,7 @@ func TestProcessOddFiles(t *testing.T) {
 		w.want(t, "after a "+odd.name, []string{policyGood, certGood, clusterGood}, func() {
 			replaceBy(t, w.cert, func(path string) error { return os.Symlink("..data/tls.crt", path) })
 			w.volume.swap(t, w.volume.issue(t))
-			putFile(t, w.policy, program().Schema().DefaultYAML())
+			putFile(t, w.policy, routes.Suites().Schema().DefaultYAML())
 			w.putCluster(t, i+1)
 		})
 		for _, bad := range []string{policyBad, certBad, clusterBad} {
@@ -229,7 +230,7 @@ func TestProcessHangup(t *testing.T) {
 	w.launch(t)
 	for i := range 3 {
 		w.want(t, "after SIGHUP", []string{"SIGHUP", policyGood, certGood, clusterGood}, func() {
-			putFile(t, w.policy, fmt.Appendf(program().Schema().DefaultYAML(), "# %d\n", i))
+			putFile(t, w.policy, fmt.Appendf(routes.Suites().Schema().DefaultYAML(), "# %d\n", i))
 			w.volume.swap(t, w.volume.issue(t))
 			w.putCluster(t, i+1)
 			w.signal(t, syscall.SIGHUP)

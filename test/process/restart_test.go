@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 // fixed returns options of clients that always expect the same answers.
 func fixed(t *testing.T) func() func(string, reply) bool {
 	t.Helper()
-	return oneOf(rightAnswers(t, harness.DefaultPolicy(t, program())))
+	return oneOf(rightAnswers(t, harness.DefaultPolicy(t, routes.Suites())))
 }
 
 // drainArgs give clients time to notice that they should use another replica, also where a probe takes a second.

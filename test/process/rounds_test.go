@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/internal/poddefaults"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
@@ -372,7 +373,7 @@ func TestRounds(t *testing.T) {
 		poddefaults.LimitRange(limits)
 		p.ranges[name] = []*corev1.LimitRange{limits}
 	}
-	suites := program().WithDefaults()
+	suites := routes.Suites()
 	gates, err := suites.ParseGates(strings.TrimSpace(harness.ReadFile(t, "samples/feature-gates")) + ",QuotaByDeviceClasses=true")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -127,13 +128,13 @@ func TestProcessPolicySwap(t *testing.T) {
 		}
 	}
 	answersOf := func(text string) map[string]string {
-		policy, problems := config.Parse([]byte(text), program().Schema())
+		policy, problems := config.Parse([]byte(text), routes.Suites().Schema())
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
 		return rightAnswers(t, policy)
 	}
-	old := string(program().Schema().DefaultYAML())
+	old := string(routes.Suites().Schema().DefaultYAML())
 	now := strings.NewReplacer("offensive", "rude", "max: 14", "max: 5", `cpu: "2"`, `cpu: "3"`).Replace(old)
 	write(old)
 	p := launched(t, launch{args: []string{"--config", file}})

@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
 )
@@ -19,7 +20,7 @@ import (
 // wants the first and the last container runs between usher's calls: the API server would store the same pod however
 // often it reinvokes. What usher has changed once, its own checks accept.
 func TestEverythingTogether(t *testing.T) {
-	suites := program()
+	suites := routes.Suites()
 	policy := harness.Together(t, suites)
 	instance := harness.OpenInstance(t, suites, harness.DemoGates(t, suites), policy)
 	mux := harness.DefaultServer().Serve(instance.Routes())

@@ -16,6 +16,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -131,7 +132,7 @@ func printedSelectors(t *testing.T, flags ...string) map[string]*metav1.LabelSel
 // is checked with the API server's own evaluator in e2e/oracle.
 func TestUpdatesAreCalledForByWhatChanges(t *testing.T) {
 	decided := map[string]int{} // by the paths that are for updates under the policy of some sample
-	instances := harness.NewInstances(program)
+	instances := harness.NewInstances(routes.Suites())
 	for _, name := range harness.Samples(t) {
 		for _, r := range instances.Of(t, name).Routes() {
 			switch {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -22,7 +23,7 @@ func deploymentIn(namespace string) []byte {
 // TestWorkloadsBySuites: where the core suite is called first, what it makes of the pods counts for the colocation suite, too; what it
 // refuses is left to its own route.
 func TestWorkloadsBySuites(t *testing.T) {
-	suites := program()
+	suites := routes.Suites()
 	const qos = "labelDefaults:\n- labels: [{key: koordinator.sh/qosClass, value: LSR}]\n"
 	for _, c := range []struct{ name, policy, namespace, core, colocation string }{
 		{"a default of the core suite", qos, "apps", "", "qos-priority: koordinator.sh/qosClass=LSR"},
@@ -67,7 +68,7 @@ func TestWorkloadsWithoutResult(t *testing.T) {
 `
 	const refuses = "imageRules: [{name: versions, repositories: [registry.example.com/**]}]\n"
 	told := "its pods could not be judged, and usher would fail for them (HTTP 500): rule cost-center has no result: "
-	suites := program()
+	suites := routes.Suites()
 	for _, c := range []struct {
 		name, policy string
 		code         int

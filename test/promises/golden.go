@@ -22,7 +22,7 @@ import (
 // TestGoldens replays every sample through the real mux, under the policy that the sample is for, and compares the outcome with its golden. Then it posts the
 // result again: a chain that runs on its own result must not return a patch.
 func (h House) TestGoldens(t *testing.T) {
-	worlds := harness.NewInstances(h.Suites)
+	worlds := harness.NewInstances(h.Suites())
 	for _, name := range harness.Samples(t) {
 		t.Run(name, func(t *testing.T) {
 			mux, body := harness.DefaultServer().Serve(worlds.Of(t, name).Routes()), harness.ReadSample(t, name)

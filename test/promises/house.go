@@ -1,5 +1,5 @@
 // Package promises tests what the program promises as a whole: the goldens of all samples, and that its routes, steps,
-// manifests and pages tell the same. The root's only test hands it the program, because no package can import main.
+// manifests and pages tell the same. The root's only test runs it.
 package promises
 
 import (
@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 )
 
 // House is the program under test. Its methods whose names begin with Test are the tests.
-type House struct {
-	Suites func() suite.List // the core suite first
-}
+type House struct{}
+
+// Suites returns the suites of the program, the core suite first.
+func (House) Suites() suite.List { return routes.Suites() }
 
 // Test runs all tests, each under the name of its method.
 func (h House) Test(t *testing.T) {
@@ -40,6 +42,6 @@ func (h House) core() string { return h.Suites()[0].Name }
 func (h House) usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: h.Suites(), NewSuites: h.Suites, Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: h.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }

@@ -26,7 +26,7 @@ func (h House) askPlayground(t testing.TB, in playground.Input) (a playground.An
 		t.Fatal(err)
 	}
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: h.Suites}, []string{host})
+	handler := playground.New(playground.Options{Suites: h.Suites()}, []string{host})
 	r := httptest.NewRequest("POST", "http://"+host+"/run", strings.NewReader(string(body)))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -40,7 +40,7 @@ func (h House) askPlayground(t testing.TB, in playground.Input) (a playground.An
 // BenchmarkPlayground is a keystroke in a pod of 20 KB.
 func (h House) BenchmarkPlayground(b *testing.B) {
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: h.Suites}, []string{host})
+	handler := playground.New(playground.Options{Suites: h.Suites()}, []string{host})
 	for _, s := range samples.Shelf() {
 		if s.Name != "mutate-pods/production-pod" {
 			continue
