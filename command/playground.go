@@ -14,8 +14,8 @@ import (
 
 	"usher.dev/usher/command/learn"
 	"usher.dev/usher/command/playground"
-	"usher.dev/usher/command/recording"
 	"usher.dev/usher/samples"
+	"usher.dev/usher/server/recording"
 )
 
 // playgroundOptions are the flags of usher playground.

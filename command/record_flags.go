@@ -8,8 +8,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
-	"usher.dev/usher/command/recording"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/recording"
 )
 
 // recordFlags say where reviews are recorded.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/recording/mask"
 )
 
 var (
@@ -97,11 +98,11 @@ func (x *explaining) hide() {
 	for _, c := range r.Calls {
 		for key := range c.Audit {
 			if !x.showsNote(c.Webhook, key) {
-				c.Audit[key] = Hidden
+				c.Audit[key] = mask.Hidden
 			}
 		}
 	}
-	x.mask.hide(r)
+	hideTexts(x.mask, r)
 }
 
 // showsNote reports whether an audit annotation is shown; those of others than usher may have any value of the object.

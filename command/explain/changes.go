@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/recording/mask"
 )
 
 // change is one difference between two documents.
@@ -59,7 +60,7 @@ func whole(all []change, at path, what string, value any) []change {
 	last := at[len(at)-1].key
 	switch v := value.(type) {
 	case map[string]any:
-		if isMap(last) && len(v) > 0 {
+		if mask.IsMap(last) && len(v) > 0 {
 			for _, key := range slices.Sorted(maps.Keys(v)) {
 				all = whole(all, at.member(key), what, v[key])
 			}

@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/recording/mask"
 )
 
 // Cluster explains the objects of a namespace of a cluster.
@@ -112,7 +113,7 @@ func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Poli
 		found = append(found, finding("no-pod-missing", review.Info, w.String(), fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))))
 	}
 	if past, has := Newest(over); has && w.missing() == 0 {
-		mask := Mask{Show: c.ShowValues}
+		mask := mask.Mask{Show: c.ShowValues}
 		found = append(found, finding("failure-over", review.Info, past.Object,
 			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))))
 	}
@@ -142,7 +143,7 @@ func policyNotRead(err error) []review.Finding {
 func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]review.Report, error) {
 	reports, err := c.Review(ctx, creator.typed(), policy)
 	for i := range reports {
-		(&Mask{Show: c.ShowValues}).Report(&reports[i])
+		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
 		if reports[i].Verdict == review.Allowed {
 			reports[i].Hint = "as of now usher allows the pod"
 		}
@@ -194,7 +195,7 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) review.Rep
 	}
 	refusal, ok := ParseRefusal(failure.Message)
 	refusal.Namespace = failure.Namespace
-	mask := Mask{Show: o.ShowValues}
+	mask := mask.Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
 		return review.Examined(review.Subject{Source: source, Of: of}, finding("creation-failed", review.Error, failure.Object, mask.Text(failure.Message)))
 	}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"usher.dev/usher/server/recording/mask"
 )
 
 // Refusal holds the parts of a refusal's text.
@@ -52,13 +54,11 @@ type ReportedProblem struct {
 // no more than some pages.
 const maxMessage = 1 << 20
 
-const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
-
 var (
 	// problemInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
+	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + mask.FieldTypes + `)(?::\s+)?`)
 	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
-	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
+	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + mask.FieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
 
 	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)

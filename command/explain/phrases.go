@@ -2,6 +2,8 @@ package explain
 
 import (
 	"slices"
+
+	"usher.dev/usher/server/recording/mask"
 )
 
 // phrases says what changed, by names.
@@ -13,7 +15,7 @@ func (x *explaining) phrases(changes []change) (texts []string) {
 }
 
 func (x *explaining) phrase(c change) string {
-	at := x.mask.cut(c.path)
+	at := cut(x.mask, c.path)
 	text := thing(at)
 	n := len(c.path)
 	isElement := n > 0 && c.path[n-1].isItem
@@ -22,7 +24,7 @@ func (x *explaining) phrase(c change) string {
 		return "order of " + text + " changed"
 	case c.what == "removed":
 		return text + " removed"
-	case c.what == "added" && (isElement || isFields(c.to) || n > 1 && isMap(c.path[n-2].key)):
+	case c.what == "added" && (isElement || isFields(c.to) || n > 1 && mask.IsMap(c.path[n-2].key)):
 		return text + " added" + x.shown(": ", c)
 	case len(at) < n || isVariable(at):
 		return text + " set"
@@ -43,9 +45,9 @@ func (x *explaining) shown(before string, c change) string {
 	if c.to == nil || isFields(c.to) || slices.ContainsFunc(list, func(element any) bool { return !isScalar(element) }) {
 		return ""
 	}
-	value := x.mask.value(c.path.tokens(), c.to)
+	value := x.mask.Value(c.path.tokens(), c.to)
 	raw := encode(value)
-	if value == Hidden || len(raw) > most {
+	if value == mask.Hidden || len(raw) > most {
 		return ""
 	}
 	return before + string(raw)

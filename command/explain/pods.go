@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/recording/mask"
 )
 
 // condition is a condition of an object.
@@ -157,7 +158,7 @@ func refusals(idle []podState) (all []Failure) {
 
 // describe returns findings on the pods that do not run: why, and those of which nothing says why.
 func describe(idle []podState, o Options) (found []review.Finding) {
-	mask := Mask{Show: o.ShowValues}
+	mask := mask.Mask{Show: o.ShowValues}
 	for _, s := range idle {
 		f := finding("pod-not-running", review.Info, s.pod.String(), "it does not run, and no admission refused it: "+mask.Text(s.text()))
 		f.Look = s.pod.look()

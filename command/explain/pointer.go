@@ -3,6 +3,8 @@ package explain
 import (
 	"strconv"
 	"strings"
+
+	"usher.dev/usher/server/recording/mask"
 )
 
 // segment is one step of a path: a key of an object, or an element of a list.
@@ -31,7 +33,7 @@ func (p path) String() string {
 			b.WriteString("[-]")
 		case s.isItem:
 			b.WriteString("[" + strconv.Itoa(s.index) + "]")
-		case strings.ContainsAny(s.key, "./[] ") || i > 0 && isMap(p[i-1].key):
+		case strings.ContainsAny(s.key, "./[] ") || i > 0 && mask.IsMap(p[i-1].key):
 			b.WriteString("[" + s.key + "]")
 		default:
 			if i > 0 {
@@ -44,15 +46,6 @@ func (p path) String() string {
 		return "the object"
 	}
 	return b.String()
-}
-
-// isMap reports whether the members of a field are data, and not fields.
-func isMap(key string) bool {
-	switch key {
-	case "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData":
-		return true
-	}
-	return false
 }
 
 // tokens splits a JSON pointer.
@@ -74,7 +67,7 @@ func pathOf(pointer string) (p path) {
 		if token == "-" {
 			index, err = -1, nil
 		}
-		if err == nil && len(p) > 0 && !isMap(p[len(p)-1].key) {
+		if err == nil && len(p) > 0 && !mask.IsMap(p[len(p)-1].key) {
 			p = p.to(segment{isItem: true, index: index})
 			continue
 		}

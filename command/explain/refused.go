@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/config"
+	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -72,7 +73,7 @@ func howOften(id string, requests []review.Report) []suite.Note {
 
 // explain explains a refusal: by the policy, or by saying whose it is.
 func (p Policy) explain(refusal Refusal, o Options, source string) review.Report {
-	mask := Mask{Show: o.ShowValues}
+	mask := mask.Mask{Show: o.ShowValues}
 	r := review.Report{Subject: review.Subject{Source: source}, Verdict: review.Denied}
 	if refusal.By != ByUsher {
 		r.Findings = []review.Finding{foreignRefusal(refusal, p.registered(refusal))}
@@ -126,7 +127,7 @@ func hasSteps(r admit.Route, problems []ReportedProblem) bool {
 }
 
 // addProblem adds a problem to the steps of a call: the rule, the line of the policy, and the mode.
-func (p Policy) addProblem(steps []review.Step, route admit.Route, problem ReportedProblem, mask *Mask) []review.Step {
+func (p Policy) addProblem(steps []review.Step, route admit.Route, problem ReportedProblem, mask *mask.Mask) []review.Step {
 	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == problem.Step })
 	if i < 0 {
 		steps = append(steps, p.describeStep(route, problem))
@@ -152,7 +153,7 @@ func sectionOf(route admit.Route, step string) string {
 }
 
 // problemText returns a problem as a text, without hidden values.
-func problemText(problem ReportedProblem, mask *Mask) string {
+func problemText(problem ReportedProblem, mask *mask.Mask) string {
 	return mask.Text(fmt.Sprintf("%s: %s: %s", problem.Field, problem.Type, problem.Detail))
 }
 
@@ -177,7 +178,7 @@ func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.
 }
 
 // wayOut says what to do about a refusal of usher.
-func wayOut(refusal Refusal, mask *Mask) string {
+func wayOut(refusal Refusal, mask *mask.Mask) string {
 	hint := "the way out: the text of the problem says what to change"
 	if len(refusal.Problems) > 0 {
 		if _, remedy, found := cutLast(problemText(refusal.Problems[0], mask), "; "); found {

@@ -12,6 +12,7 @@ import (
 	applier "gopkg.in/evanphx/json-patch.v4"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/recording/mask"
 )
 
 // Options say what is reported of an event.
@@ -26,7 +27,7 @@ type Options struct {
 
 // Of returns what is known of a request from its audit event.
 func Of(e *Event, o Options) review.Report {
-	x := explaining{e: e, o: o, mask: &Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: review.Report{
+	x := explaining{e: e, o: o, mask: &mask.Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: review.Report{
 		Subject: review.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb)},
 		Verdict: verdictOf(e.ResponseStatus.Code),
 	}}
@@ -57,7 +58,7 @@ func verdictOf(code int) review.Verdict {
 type explaining struct {
 	e      *Event
 	o      Options
-	mask   *Mask
+	mask   *mask.Mask
 	report review.Report
 	ledger ledger
 
@@ -96,7 +97,7 @@ func (x *explaining) open() {
 func (x *explaining) remember(raw json.RawMessage) {
 	var operations []review.Operation
 	if json.Unmarshal(raw, &operations) == nil {
-		x.mask.patch(operations)
+		hidden(x.mask, operations)
 		return
 	}
 	x.mask.Object(raw)
@@ -145,9 +146,9 @@ func (x *explaining) webhook(c called) {
 	}
 	changes := x.apply(c, &call)
 	for _, change := range changes {
-		x.ledger.record(x.mask.cut(change.path), review.Writer{Configuration: c.configuration, Webhook: c.webhook, Round: c.round + 1})
+		x.ledger.record(cut(x.mask, change.path), review.Writer{Configuration: c.configuration, Webhook: c.webhook, Round: c.round + 1})
 	}
-	call.Patch = x.mask.patch(c.patch) // before the texts: it finds what must not be in them
+	call.Patch = hidden(x.mask, c.patch) // before the texts: it finds what must not be in them
 	call.Changes = x.phrases(changes)
 	if c.recorded && len(changes) == 0 && len(c.patch) > 0 {
 		call.Changes = []string{"nothing: the patch sets what was there"}
@@ -249,7 +250,7 @@ func (x *explaining) compare() {
 	}
 	var texts []string
 	for _, change := range differences(rebuilt, is) {
-		at := x.mask.cut(change.path)
+		at := cut(x.mask, change.path)
 		texts = append(texts, at.String())
 		if x.ledger.overlaps(at) {
 			x.ledger.record(at, review.Writer{Webhook: apiServer})

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/command/learn"
-	"usher.dev/usher/command/recording"
+	"usher.dev/usher/server/recording"
 	"usher.dev/usher/server/suite"
 )
 

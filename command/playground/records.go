@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"usher.dev/usher/command/recording"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/recording"
 )
 
 // record is a recorded review in the list.

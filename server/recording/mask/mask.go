@@ -1,13 +1,12 @@
-package explain
+// Package mask hides values in objects and texts: of environment variables and annotations, the data of Secrets, and tokens.
+package mask
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
-
-	"usher.dev/usher/command/review"
 )
 
 // Hidden is printed in place of a masked value.
@@ -44,9 +43,9 @@ func (m *Mask) isHidden(at []string, secret bool) bool {
 	return slices.ContainsFunc(m.copies, func(to []string) bool { return len(at) >= len(to) && samePlaces(to, at[:len(to)]) })
 }
 
-// copied remembers that a patch copied from one place to another, if what it copied is hidden, or has a part that is
+// Copied remembers that a patch copied from one place to another, if what it copied is hidden, or has a part that is
 // hidden only because it was copied there.
-func (m *Mask) copied(from, to []string) {
+func (m *Mask) Copied(from, to []string) {
 	for _, known := range m.copies {
 		if len(known) > len(from) && samePlaces(known[:len(from)], from) {
 			m.copies = append(m.copies, slices.Concat(to, known[len(from):]))
@@ -67,18 +66,21 @@ func isIndex(token string) bool {
 	return err == nil || token == "-"
 }
 
+// Hides reports whether the value at a path is hidden as a whole.
+func (m *Mask) Hides(at []string) bool { return m.isHidden(at, m.Secret) }
+
 // under reports whether a path is at or below a hidden value.
 func (m *Mask) under(at []string) bool {
 	for i := range at {
-		if m.isHidden(at[:i+1], m.Secret) {
+		if m.Hides(at[:i+1]) {
 			return true
 		}
 	}
 	return false
 }
 
-// value returns a value without what is hidden in it. It remembers what it hides.
-func (m *Mask) value(at []string, value any) any {
+// Value returns a value at a path of an object without what is hidden in it. It remembers what it hides, for Text.
+func (m *Mask) Value(at []string, value any) any {
 	if m.Show {
 		return value
 	}
@@ -124,7 +126,7 @@ func isHolder(at []string, secret bool) bool {
 		return false
 	}
 	last := at[len(at)-1]
-	inLabels := len(at) > 1 && isMap(at[len(at)-2])
+	inLabels := len(at) > 1 && IsMap(at[len(at)-2])
 	return !inLabels && (last == "annotations" || last == "env" || secret && (last == "data" || last == "stringData"))
 }
 
@@ -134,6 +136,15 @@ func isScalar(value any) bool {
 		return false
 	}
 	return true
+}
+
+// IsMap reports whether the members of a field are data, and not fields.
+func IsMap(key string) bool {
+	switch key {
+	case "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData":
+		return true
+	}
+	return false
 }
 
 func isFields(value any) bool {
@@ -149,7 +160,7 @@ func (m *Mask) remember(value any) {
 			return
 		}
 		m.values = append(m.values, v)
-		if inner, err := review.DecodeJSON([]byte(v)); err == nil && !isScalar(inner) {
+		if inner, err := Decode([]byte(v)); err == nil && !isScalar(inner) {
 			m.remember(inner) // such as last-applied-configuration
 		}
 		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && len(plain) > 2 {
@@ -170,14 +181,14 @@ func (m *Mask) remember(value any) {
 
 // Object returns a document without what is hidden in it; nil for what is no JSON.
 func (m *Mask) Object(raw []byte) json.RawMessage {
-	value, err := review.DecodeJSON(raw)
+	value, err := Decode(raw)
 	if err != nil {
 		return nil
 	}
 	if fields, ok := value.(map[string]any); ok && fields["kind"] == "Secret" {
 		m.Secret = true
 	}
-	return encode(m.value(nil, value))
+	return encode(m.Value(nil, value))
 }
 
 func encode(value any) json.RawMessage {
@@ -188,42 +199,10 @@ func encode(value any) json.RawMessage {
 	return raw
 }
 
-// patch returns operations without what is hidden in them.
-func (m *Mask) patch(patch []review.Operation) (masked []review.Operation) {
-	for _, o := range patch {
-		if o.Op == "copy" || o.Op == "move" {
-			m.copied(tokens(o.From), tokens(o.Path))
-		}
-		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
-		if value, err := review.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
-			one.Value = encode(m.value(tokens(o.Path), value))
-		}
-		masked = append(masked, one)
-	}
-	return masked
-}
-
-var (
-	// problem matches the beginning of a validation error: FIELD: TYPE:
-	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)
-	// hiddenField matches the paths of fields that are hidden.
-	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
-	// quotation matches a quoted value, also if it is cut off.
-	quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
-	// bareValue matches a value without quotes that begins the text of an error.
-	bareValue = regexp.MustCompile(`^[^\s":]+`)
-)
-
-// cut returns a path up to a hidden value: what is below it is content.
-func (m *Mask) cut(p path) path {
-	if m.Show {
-		return p
-	}
-	at := p.tokens()
-	for i := range at {
-		if m.isHidden(at[:i+1], m.Secret) {
-			return p[:i+1]
-		}
-	}
-	return p
+// Decode decodes a value with its numbers as they are written.
+func Decode(raw []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
 }

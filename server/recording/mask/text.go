@@ -1,10 +1,25 @@
-package explain
+package mask
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+)
+
+// FieldTypes matches the types of validation errors, as their texts begin.
+const FieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
+
+var (
+	// problem matches the beginning of a validation error: FIELD: TYPE:
+	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + FieldTypes + `)(?:: |$)`)
+	// hiddenField matches the paths of fields that are hidden.
+	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
+	// quotation matches a quoted value, also if it is cut off.
+	quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+	// bareValue matches a value without quotes that begins the text of an error.
+	bareValue = regexp.MustCompile(`^[^\s":]+`)
 )
 
 // unquoted returns a text without what validation errors quote of hidden fields.
@@ -60,8 +75,8 @@ func (m *Mask) longestFirst() []string {
 	return m.values
 }
 
-// texts hides in each text of a list.
-func (m *Mask) texts(all []string) []string {
+// Texts hides in each text of a list.
+func (m *Mask) Texts(all []string) []string {
 	for i := range all {
 		all[i] = m.Text(all[i])
 	}

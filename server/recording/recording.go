@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,9 +13,8 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/command/explain"
-	"usher.dev/usher/command/review"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/recording/mask"
 )
 
 // Line is one review.
@@ -133,19 +133,27 @@ func (r *Recorder) encode(line Line) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// masked returns a review without what explain.Mask hides, commands, arguments, headers of probes, and what an authenticator
+// masked returns a review without what mask.Mask hides, commands, arguments, headers of probes, and what an authenticator
 // has added to the user.
 func masked(body []byte) (json.RawMessage, error) {
-	return review.EditRequest(body, func(request map[string]json.RawMessage) {
-		for _, key := range []string{"object", "oldObject"} {
-			if len(request[key]) > 0 {
-				request[key] = withoutCommands((&explain.Mask{}).Object(request[key]))
-			}
+	var review, request map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(body, &review), json.Unmarshal(review["request"], &request)); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"object", "oldObject"} {
+		if len(request[key]) > 0 {
+			request[key] = withoutCommands((&mask.Mask{}).Object(request[key]))
 		}
-		if len(request["userInfo"]) > 0 {
-			request["userInfo"] = withoutExtra(request["userInfo"])
-		}
-	})
+	}
+	if len(request["userInfo"]) > 0 {
+		request["userInfo"] = withoutExtra(request["userInfo"])
+	}
+	raw, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	review["request"] = raw
+	return json.Marshal(review)
 }
 
 // withoutExtra returns a userInfo with the keys of extra, but not their values.
@@ -156,7 +164,7 @@ func withoutExtra(raw json.RawMessage) json.RawMessage {
 	}
 	if extra, ok := user["extra"].(map[string]any); ok {
 		for key := range extra {
-			extra[key] = []string{explain.Hidden}
+			extra[key] = []string{mask.Hidden}
 		}
 	}
 	masked, _ := json.Marshal(user) // of what was JSON
@@ -166,7 +174,7 @@ func withoutExtra(raw json.RawMessage) json.RawMessage {
 // withoutCommands returns an object with as many elements in each list command and args, and with as many httpHeaders, but
 // not their values, wherever they are: in containers, hooks, probes, templates of pods, and the options of kubectl exec.
 func withoutCommands(raw json.RawMessage) json.RawMessage {
-	object, err := review.DecodeJSON(raw)
+	object, err := mask.Decode(raw)
 	if err != nil {
 		return nil
 	}
@@ -199,7 +207,7 @@ func hideCommands(value any) {
 func hideTexts(list []any) {
 	for i, element := range list {
 		if _, text := element.(string); text {
-			list[i] = explain.Hidden
+			list[i] = mask.Hidden
 		} else {
 			hideCommands(element)
 		}
@@ -209,7 +217,7 @@ func hideTexts(list []any) {
 func hideHeaders(list []any) {
 	for _, element := range list {
 		if header, ok := element.(map[string]any); ok && header["value"] != nil {
-			header["value"] = explain.Hidden
+			header["value"] = mask.Hidden
 		}
 	}
 }

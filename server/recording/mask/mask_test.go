@@ -1,0 +1,75 @@
+package mask
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMask: what is hidden, and what is not.
+func TestMask(t *testing.T) {
+	for _, c := range []struct {
+		at, value, want string
+		secret          bool
+	}{
+		{"/metadata/annotations/a", `"v"`, `"***"`, false},
+		{"/metadata/annotations", `{"a":"v","b":"w"}`, `{"a":"***","b":"***"}`, false},
+		{"/metadata", `{"name":"n","annotations":{"a":"v"},"labels":{"annotations":"l","env":"prod"}}`,
+			`{"annotations":{"a":"***"},"labels":{"annotations":"l","env":"prod"},"name":"n"}`, false},
+		{"/metadata/annotations/a/deeper", `"v"`, `"***"`, false},
+		{"/spec/template/metadata/annotations/a", `"v"`, `"***"`, false},
+		{"/spec/containers/0/env/1/value", `"v"`, `"***"`, false},
+		{"/spec/containers/0/env/1/name", `"v"`, `"v"`, false},
+		{"/spec/containers/0/env/-", `{"name":"n","value":"v"}`, `{"name":"n","value":"***"}`, false},
+		{"/spec/containers/0/env/0", `{"name":"n","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}`, `{"name":"n","valueFrom":{"secretKeyRef":{"key":"k","name":"s"}}}`, false},
+		{"/spec/containers/0/env", `["v"]`, `["***"]`, false},
+		{"/spec/env", `{"A":"v"}`, `{"A":"***"}`, false},
+		{"/spec/env", `"v"`, `"***"`, false},
+		{"", `{"kind":"Secret","data":{"k":"dg=="},"stringData":{"k":"v"},"type":"t"}`, `{"data":{"k":"***"},"kind":"Secret","stringData":{"k":"***"},"type":"t"}`, false},
+		{"/data/k", `"dg=="`, `"***"`, true},
+		{"/data/k", `"v"`, `"v"`, false},
+		{"/spec/template", `{"kind":"Secret","data":{"k":"v"}}`, `{"data":{"k":"***"},"kind":"Secret"}`, false},
+		{"/status/token", `"v"`, `"***"`, false},
+		{"/metadata/annotations", `"v"`, `"***"`, false},
+		{"/metadata/labels/a", `"v"`, `"v"`, false},
+	} {
+		t.Run(c.at+c.value[:min(30, len(c.value))], func(t *testing.T) {
+			value, err := Decode([]byte(c.value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(encode((&Mask{Secret: c.secret}).Value(tokens(c.at), value))); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if got, _ := Decode(encode((&Mask{Secret: c.secret, Show: true}).Value(tokens(c.at), value))); string(encode(got)) != string(encode(value)) {
+				t.Errorf("with --show-values %v", got)
+			}
+		})
+	}
+}
+
+// TestText: validation errors quote values, also those that are not in the event.
+func TestText(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`x: metadata.annotations[a]: Invalid value: "v a\"l": must be b`, `x: metadata.annotations[a]: Invalid value: "***": must be b`},
+		{`spec.containers[0].env[1].value: Invalid value: "v": no`, `spec.containers[0].env[1].value: Invalid value: "***": no`},
+		{`metadata.annotations: Invalid value: "cut off`, `metadata.annotations: Invalid value: "***"`},
+		{`data[k]: Unsupported value: 12: no`, `data[k]: Unsupported value: "***": no`},
+		{`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "v"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`,
+			`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "***"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`},
+		{`metadata.annotations[a]: Required value: set it`, `metadata.annotations[a]: Required value: set it`},
+		{`metadata.annotations[a]: Forbidden: may not be set`, `metadata.annotations[a]: Forbidden: may not be set`},
+		{`metadata.labels[a]: Invalid value: "v": must be b`, `metadata.labels[a]: Invalid value: "v": must be b`},
+	} {
+		if got := (&Mask{}).Text(c.text); got != c.want {
+			t.Errorf("%s\nwant\n%s", got, c.want)
+		}
+	}
+}
+
+// tokens splits a JSON pointer without escapes.
+func tokens(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	return strings.Split(pointer[1:], "/")
+}
