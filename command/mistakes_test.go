@@ -12,7 +12,9 @@ import (
 func TestMistakesAreErrors(t *testing.T) {
 	const pods, deployment = "../samples/manifests/pods.yaml", "../samples/manifests/deployment.yaml"
 	for line, want := range map[string]string{
-		"review --operation UPDATE --subresource statsu -o review " + pods: "--subresource statsu: no kind and no route has it; did you mean status?",
+		"review --operation UPDATE --subresource statsu -o review " + pods:       "--subresource statsu: no kind and no route has it; did you mean status?",
+		"webhooks save --out admission.yaml":                                     "usher webhooks save is gone: kubectl does it, as docs/operations.md says",
+		"webhooks restore --yes --force admission.yaml":                          "usher webhooks restore is gone: kubectl does it, as docs/operations.md says",
 		"completion nonsense":                                                    "completion nonsense: must be one of bash, zsh, fish, powershell",
 		"review --template-path spec.nothing " + pods:                            "--template-path spec.nothing: no custom resource has anything",
 		"review --template-path spec.template " + deployment:                     "--template-path spec.template: no custom resource has anything",

@@ -72,8 +72,18 @@ func (p Program) webhooksCommand() *cobra.Command {
 		}
 		return p.printWebhooks(o, gates)
 	}
-	c.AddCommand(p.webhooksApplyCommand(), p.webhooksRemoveCommand(), p.webhooksSaveCommand(), p.webhooksRestoreCommand())
+	c.AddCommand(p.webhooksApplyCommand(), p.webhooksRemoveCommand(), goneCommand("save", saving), goneCommand("restore", saving))
 	return c
+}
+
+// saving replaces usher webhooks save and restore.
+const saving = "kubectl does it, as docs/operations.md says under Save and restore"
+
+// goneCommand is a command that was once, and now only says what replaces it.
+func goneCommand(name, instead string) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(c *cobra.Command, _ []string) error {
+		return fmt.Errorf("%s is gone: %s", c.CommandPath(), instead)
+	}}
 }
 
 func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {

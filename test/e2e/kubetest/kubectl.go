@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,6 +44,19 @@ func (c *Cluster) run(ctx context.Context, input, program string, args ...string
 		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(complaints.String()))
 	}
 	return out.String(), nil
+}
+
+// Paste runs lines in a shell whose kubectl is the admin's, and returns their output.
+func (c *Cluster) Paste(ctx context.Context, lines string) (string, error) {
+	kubectl, err := binaries.Find(binaries.Kubectl)
+	if err != nil {
+		return "", err
+	}
+	shell := exec.CommandContext(ctx, "sh", "-c", lines)
+	shell.Env = append(os.Environ(), "KUBECONFIG="+c.adminCfg, "HOME="+c.dir, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+	shell.WaitDelay = time.Second
+	out, err := shell.CombinedOutput()
+	return string(out), err
 }
 
 // Apply applies the text of a manifest.

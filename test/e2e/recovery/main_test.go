@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"usher.dev/usher/e2e/binaries"
 	"usher.dev/usher/e2e/kubetest"
 )
 
@@ -177,17 +175,7 @@ func webhooks(ctx context.Context, policy string, flags ...string) (string, erro
 }
 
 // paste runs a line in a shell of an administrator, as a reader of the pages would.
-func paste(ctx context.Context, line string) (string, error) {
-	kubectl, err := binaries.Find(binaries.Kubectl)
-	if err != nil {
-		return "", err
-	}
-	shell := exec.CommandContext(ctx, "sh", "-c", line)
-	shell.Env = append(os.Environ(), "KUBECONFIG="+cluster.AdminKubeconfig(), "HOME="+cluster.Dir(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
-	shell.WaitDelay = time.Second
-	out, err := shell.CombinedOutput()
-	return string(out), err
-}
+func paste(ctx context.Context, line string) (string, error) { return cluster.Paste(ctx, line) }
 
 // unlike returns an error unless a command has ended as it should: without an error, or refused with a text.
 func unlike(out string, err error, refusal string) error {
