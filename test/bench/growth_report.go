@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"usher.dev/usher/bench/plot"
 	"usher.dev/usher/bench/report"
 )
 
@@ -50,7 +49,7 @@ func (g *Growth) of(subject string) (points []Point) {
 }
 
 // growthPlace is where docs has the run.
-var growthPlace = report.Place{Data: "performance-growth.json", Picture: "performance-growth.svg", Page: "performance.md",
+var growthPlace = report.Place{Data: "performance-growth.json", Page: "performance.md",
 	Begins: "<!-- growth: begin -->", Ends: "<!-- growth: end -->"}
 
 // growthCommand is `load growth`.
@@ -58,7 +57,7 @@ func growthCommand(ctx context.Context, args []string, out, progress io.Writer) 
 	set := flag.NewFlagSet("load growth", flag.ContinueOnError)
 	only := set.String("run", "", "measure only the subjects that match this regular expression; with -write, the others stay")
 	return report.Run[Growth]{
-		Place: growthPlace, Section: (*Growth).markdown, Picture: (*Growth).picture,
+		Place: growthPlace, Section: (*Growth).markdown,
 		Measure: func(ctx context.Context, o report.Options, progress io.Writer) (*Growth, error) {
 			return measureChosen(ctx, o, *only, progress)
 		},
@@ -118,79 +117,6 @@ func (g *Growth) addOthers(file string) error {
 	return nil
 }
 
-// picture draws the cost of reviews and their allocations beside each other, then what pods cost, then memory.
-func (g *Growth) picture() string {
-	all := slices.Concat(
-		g.costCharts("Profiles", "ClusterColocationProfiles", "profiles", "broad profiles"),
-		g.costCharts("Overrides", "overrides of the policy", "overrides", "broad overrides"),
-		g.costCharts("Quotas", "ElasticQuotas", "flat quotas", "quota tree"),
-		g.podCharts(),
-		[]plot.Chart{{Title: "Memory", X: plot.Axis{Title: "objects of the kind", Log: true}, Y: plot.Axis{Title: "MB of state"}, Lines: []plot.Line{
-			g.line("profiles", "profiles", heapOf), g.line("overrides", "overrides", heapOf), g.line("quotas", "quota tree", heapOf),
-		}}})
-	all[len(all)-1].Note = fmt.Sprintf("usher %s, %s, %s", g.Head.Usher, g.Head.Go, g.Head.CPU)
-	return plot.Page(all...)
-}
-
-// costCharts returns two charts of what reviews cost while a subject grows.
-func (g *Growth) costCharts(title, axis string, subjects ...string) []plot.Chart {
-	x := plot.Axis{Title: axis, Log: true}
-	return []plot.Chart{
-		{Title: title + ": CPU", X: x, Y: plot.Axis{Title: "µs per review, over TLS", Log: true}, Lines: g.costLines(cpuOf, subjects...)},
-		{Title: title + ": allocations", X: x, Y: plot.Axis{Title: "objects per review", Log: true}, Lines: g.costLines(objectsOf, subjects...)},
-	}
-}
-
-func (g *Growth) podCharts() []plot.Chart {
-	x := plot.Axis{Title: "pods in the cluster", Format: thousands}
-	return []plot.Chart{
-		{Title: "Pods: CPU", X: x, Y: plot.Axis{Title: "µs per review, over TLS"}, Lines: g.costLines(cpuOf, "pods")},
-		{Title: "Pods: start", X: x, Y: plot.Axis{Title: "CPU seconds until ready"}, Lines: []plot.Line{
-			g.line("from a watch", "pods", startOf), g.line("from a list", "pods in a list", startOf),
-		}},
-		{Title: "Pods: memory", X: x, Y: plot.Axis{Title: "MB"}, Lines: []plot.Line{
-			g.line("state", "pods", heapOf), g.line("peak at the start", "pods", peakOf),
-		}},
-	}
-}
-
-func cpuOf(c Cost) float64     { return c.CPU }
-func objectsOf(c Cost) float64 { return c.Objects }
-func startOf(p Point) float64  { return p.StartCPU }
-func heapOf(p Point) float64   { return mega(p.Heap) }
-func peakOf(p Point) float64   { return mega(p.Peak) }
-
-func thousands(v float64) string {
-	if v == 0 {
-		return "0"
-	}
-	return plot.Number(v/1000) + "k"
-}
-
-func (g *Growth) line(name, subject string, value func(Point) float64) plot.Line {
-	line := plot.Line{Name: name}
-	for _, p := range g.of(subject) {
-		line.Points = append(line.Points, plot.Point{X: float64(p.Count), Y: value(p)})
-	}
-	return line
-}
-
-// costLines returns the lines of the reviews of some subjects.
-func (g *Growth) costLines(value func(Cost) float64, subjects ...string) (lines []plot.Line) {
-	for _, subject := range subjects {
-		for _, name := range g.lineNames(subject) {
-			line := plot.Line{Name: name}
-			for _, p := range g.of(subject) {
-				if c := p.cost(name); c != nil {
-					line.Points = append(line.Points, plot.Point{X: float64(p.Count), Y: value(*c)})
-				}
-			}
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 func (g *Growth) lineNames(subject string) (names []string) {
 	for _, p := range g.of(subject) {
 		for _, c := range p.Costs {
@@ -212,7 +138,7 @@ func (p *Point) cost(line string) *Cost {
 	return nil
 }
 
-// noMatch is a review for which nothing matches. Only the charts show it, beside one with a match.
+// noMatch is a review for which nothing matches. The tables leave it out: it grows no more than one with a match.
 const noMatch = "none matches"
 
 // markdown returns the tables between the markers.
@@ -246,7 +172,7 @@ func (g *Growth) markdown() string {
 	return b.String()
 }
 
-// names returns the subjects of the tables, in the order of the run. Only the charts show flat quotas: a tree costs more.
+// names returns the subjects of the tables, in the order of the run, without flat quotas: a tree costs more.
 func (g *Growth) names() (names []string) {
 	for _, p := range g.Points {
 		if p.Subject != "flat quotas" && !slices.Contains(names, p.Subject) {

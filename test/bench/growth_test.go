@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestGrowth: a run with few objects measures every line, and writes data, plots and tables. It says nothing about times.
+// TestGrowth: a run with few objects measures every line, and writes data and tables. It says nothing about times.
 func TestGrowth(t *testing.T) {
 	if runtime.GOOS != "linux" || testing.Short() {
 		t.Skip("needs /proc, and starts 22 servers")
@@ -106,11 +105,11 @@ func atRoot(t *testing.T) (docs string) {
 // wantWritten writes the report twice, the second time from its own data, and checks the files.
 func wantWritten(t *testing.T, g *Growth, docs string) {
 	t.Helper()
-	if err := growthPlace.Write(docs, g, g.picture(), g.markdown()); err != nil {
+	if err := growthPlace.Write(docs, g, g.markdown()); err != nil {
 		t.Fatal(err)
 	}
-	read := func() (files [3]string) {
-		for i, name := range []string{growthPlace.Data, growthPlace.Page, growthPlace.Picture} {
+	read := func() (files [2]string) {
+		for i, name := range []string{growthPlace.Data, growthPlace.Page} {
 			files[i] = readFile(t, filepath.Join(docs, name))
 		}
 		return files
@@ -122,7 +121,7 @@ func wantWritten(t *testing.T, g *Growth, docs string) {
 	if read() != first {
 		t.Error("the data does not draw the same again")
 	}
-	page, picture := first[1], first[2]
+	page := first[1]
 	if !strings.HasPrefix(page, "before\n"+growthPlace.Begins) || !strings.HasSuffix(page, growthPlace.Ends+"\nafter\n") || strings.Contains(page, "old") {
 		t.Errorf("the page is\n%s", page)
 	}
@@ -130,10 +129,6 @@ func wantWritten(t *testing.T, g *Growth, docs string) {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
-	}
-	err := xml.Unmarshal([]byte(picture), new(any))
-	if err != nil || !strings.Contains(picture, "one of all that could") || strings.Contains(picture, "NaN") {
-		t.Errorf("%v in\n%.1000s", err, picture)
 	}
 }
 

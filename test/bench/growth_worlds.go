@@ -23,7 +23,7 @@ type world struct {
 	lines     []growthLine
 }
 
-// growthLine is a review whose cost is a line in a chart.
+// growthLine is a review whose cost is measured while a subject grows.
 type growthLine struct {
 	name   string
 	review reviews.Review

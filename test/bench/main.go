@@ -1,6 +1,6 @@
 // Command load makes usher's measurements. It runs on Linux only, in the root of the repository; `make load` builds it:
 //
-//	bin/load --write                    usher over TLS beside two yardsticks: docs/design/performance.md, its data and its picture
+//	bin/load --write                    usher over TLS beside two yardsticks: docs/design/performance.md and its data
 //	bin/load --run pod --before FILE    measure some reviews, and another binary of usher beside it
 //	bin/load --quick                    a look, in a minute
 //	bin/load growth --write             what a review costs while something grows
@@ -13,7 +13,6 @@
 // The exit code is 0 even if an aim is missed, 1 if compare finds something worse, and 2 on an error.
 //
 //	report/    statistics, and the files of a run
-//	plot/      charts
 //	constant/  the program that usher is measured beside
 //	cluster/   reports on the rounds of test/e2e/throughput
 //	compare/   runs benchmarks by turns, and judges them
@@ -80,7 +79,7 @@ func load(ctx context.Context, args []string, out, progress io.Writer) error {
 	only := set.String("run", "", "measure only the reviews whose names match this regular expression")
 	before := set.String("before", "", "measure this binary of usher, too, such as one of an earlier commit")
 	return report.Run[Report]{
-		Place: place, Section: summary, Picture: picture, Print: markdown,
+		Place: place, Section: summary, Print: markdown,
 		Measure: func(ctx context.Context, o report.Options, progress io.Writer) (*Report, error) {
 			return measureAll(ctx, o, *only, *before, progress)
 		},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/xml"
 	"flag"
 	"io"
 	"os"
@@ -57,7 +56,7 @@ func TestReportIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestDocsAreOfTheData: the tables and the pictures in docs are made of the data beside them.
+// TestDocsAreOfTheData: the tables in docs are made of the data beside them.
 func TestDocsAreOfTheData(t *testing.T) {
 	docs, written := filepath.Join("..", "..", "docs", "design"), t.TempDir()
 	for _, name := range []string{place.Page, place.Data, growthPlace.Data} {
@@ -70,7 +69,7 @@ func TestDocsAreOfTheData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{place.Page, place.Data, place.Picture, growthPlace.Data, growthPlace.Picture} {
+	for _, name := range []string{place.Page, place.Data, growthPlace.Data} {
 		if readFile(t, filepath.Join(written, name)) != readFile(t, filepath.Join(docs, name)) {
 			t.Errorf("docs/design/%s is not made of the data beside it: `bin/load -draw && bin/load growth -draw` writes it", name)
 		}
@@ -84,29 +83,5 @@ func TestAims(t *testing.T) {
 	}
 	if want := "20KB-pod-changed: CPU 3.00 × constant, aim 2 ×: MISSED"; strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-}
-
-// TestPicture: a bar for each server at 8 connections, beside the three of the legend.
-func TestPicture(t *testing.T) {
-	for want, r := range map[int]*Report{3 + 3: sampleReport(t), 3: {}} {
-		file := picture(r)
-		if err := xml.Unmarshal([]byte(file), new(any)); err != nil || strings.Contains(file, "NaN") || strings.Contains(file, "%!") {
-			t.Errorf("%v in\n%s", err, file)
-		}
-		if got := strings.Count(file, "<rect"); got != want {
-			t.Errorf("%d rectangles, want %d in\n%s", got, want, file)
-		}
-	}
-	if file := picture(sampleReport(t)); !strings.Contains(file, "20 KB pod changed") || !strings.Contains(file, " · 3 ×") {
-		t.Error(file)
-	}
-}
-
-func TestDuration(t *testing.T) {
-	for value, want := range map[float64]string{27.14: "27.1 µs", 999: "999 µs", 1000: "1 ms", 23300: "23.3 ms"} {
-		if got := duration(value); got != want {
-			t.Errorf("%g µs is written %s, want %s", value, got, want)
-		}
 	}
 }

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"usher.dev/usher/bench/plot"
 	"usher.dev/usher/bench/report"
 )
 
 // place is where docs has the run.
-var place = report.Place{Data: "performance.json", Picture: "performance.svg", Page: "performance.md",
+var place = report.Place{Data: "performance.json", Page: "performance.md",
 	Begins: "<!-- load: begin -->", Ends: "<!-- load: end -->"}
 
 // summary returns the table of docs/design/performance.md.
@@ -69,40 +68,7 @@ func part(c, of *Cell) string {
 
 func mega(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// picture draws the CPU per review, with a group of bars for each.
-func picture(r *Report) string {
-	bars := plot.Bars{
-		Title:  fmt.Sprintf("CPU per review over TLS, %d connections", cpuConnections),
-		Note:   fmt.Sprintf("%s, %s, %s; × constant at the bars. Logarithmic scale.", r.Commit, r.Go, r.CPU),
-		Keys:   []plot.Key{{Name: "constant: reads the body", Line: 5}, {Name: "usher", Line: 0}, {Name: "plain: decode, copy, encode, diff", Line: 1}},
-		Format: duration,
-	}
-	for _, review := range r.reviews() {
-		g, ok := r.group(review, cpuConnections)
-		if !ok {
-			continue
-		}
-		group := plot.Group{Name: title(review), Values: []float64{g.constant.CPU}, Labels: []string{duration(g.constant.CPU)}}
-		for _, c := range []*Cell{g.usher, g.plain} {
-			if c != nil {
-				group.Values = append(group.Values, c.CPU)
-				group.Labels = append(group.Labels, fmt.Sprintf("%s · %s ×", duration(c.CPU), report.Number(report.Rounded(report.Ratio(c.CPU, g.constant.CPU), 2))))
-			}
-		}
-		bars.Groups = append(bars.Groups, group)
-	}
-	return bars.SVG()
-}
-
 // title returns the display name of a review, such as "20 KB pod changed".
 func title(review string) string {
 	return strings.ReplaceAll(strings.Replace(review, "KB", " KB", 1), "-", " ")
-}
-
-// duration formats µs in a suitable unit.
-func duration(us float64) string {
-	if us >= 1000 {
-		return report.Number(us/1000) + " ms"
-	}
-	return report.Number(us) + " µs"
 }

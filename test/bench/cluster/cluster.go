@@ -1,4 +1,4 @@
-// Package cluster makes tables and charts of what usher costs in the path of a real API server. test/e2e/throughput measures it: a program
+// Package cluster makes tables of what usher costs in the path of a real API server. test/e2e/throughput measures it: a program
 // of another module, whose Kubernetes is not usher's. It prints a line for each round.
 package cluster
 
@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"usher.dev/usher/bench/plot"
 	"usher.dev/usher/bench/report"
 )
 
@@ -27,22 +26,18 @@ const runner = "bin/throughput"
 var podsPlace, nodesPlace = placeOf("cluster"), placeOf("nodes")
 
 func placeOf(run string) report.Place {
-	return report.Place{Data: "performance-" + run + ".json", Picture: "performance-" + run + ".svg", Page: "performance-cluster.md",
+	return report.Place{Data: "performance-" + run + ".json", Page: "performance-cluster.md",
 		Begins: "<!-- begin " + run + " -->", Ends: "<!-- end " + run + " -->"}
 }
 
 // Command is `load cluster`: what creating pods costs.
 func Command(ctx context.Context, args []string, out, progress io.Writer) error {
-	return report.Run[Report]{Place: podsPlace, Measure: measureWith("-nodes=false"), Section: podSection,
-		Picture: func(r *Report) string { return plot.Page(podCharts(r)...) },
-	}.Command(ctx, flag.NewFlagSet("load cluster", flag.ContinueOnError), args, out, progress)
+	return report.Run[Report]{Place: podsPlace, Measure: measureWith("-nodes=false"), Section: podSection}.Command(ctx, flag.NewFlagSet("load cluster", flag.ContinueOnError), args, out, progress)
 }
 
 // NodesCommand is `load nodes`: what the status of amplified nodes costs.
 func NodesCommand(ctx context.Context, args []string, out, progress io.Writer) error {
-	return report.Run[Report]{Place: nodesPlace, Measure: measureWith("-nodes=true"), Section: nodeSection,
-		Picture: func(r *Report) string { return plot.Page(nodeCharts(r)...) },
-	}.Command(ctx, flag.NewFlagSet("load nodes", flag.ContinueOnError), args, out, progress)
+	return report.Run[Report]{Place: nodesPlace, Measure: measureWith("-nodes=true"), Section: nodeSection}.Command(ctx, flag.NewFlagSet("load nodes", flag.ContinueOnError), args, out, progress)
 }
 
 func measureWith(what string) func(context.Context, report.Options, io.Writer) (*Report, error) {

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"io"
@@ -40,11 +39,7 @@ func readReport(t *testing.T, file string) *Report {
 
 func TestGoldens(t *testing.T) {
 	pods, nodes := readReport(t, samplePods), readReport(t, sampleNodes)
-	lines, err := json.Marshal(append(podCharts(pods), nodeCharts(nodes)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, got := range map[string]string{"pods": podSection(pods), "nodes": nodeSection(nodes), "charts": string(lines) + "\n"} {
+	for name, got := range map[string]string{"pods": podSection(pods), "nodes": nodeSection(nodes)} {
 		file := filepath.Join("testdata", name+".golden")
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -69,7 +64,7 @@ func TestReportIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestDocsAreOfTheData: the tables and the picture in docs match the data beside them.
+// TestDocsAreOfTheData: the tables in docs match the data beside them.
 func TestDocsAreOfTheData(t *testing.T) {
 	docs, written := filepath.Join("..", "..", "..", "docs", "design"), t.TempDir()
 	for _, name := range []string{podsPlace.Page, podsPlace.Data, nodesPlace.Data} {
@@ -81,7 +76,7 @@ func TestDocsAreOfTheData(t *testing.T) {
 	if err := errors.Join(Command(t.Context(), draw, io.Discard, io.Discard), NodesCommand(t.Context(), draw, io.Discard, io.Discard)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{podsPlace.Page, podsPlace.Picture, podsPlace.Data, nodesPlace.Picture, nodesPlace.Data} {
+	for _, name := range []string{podsPlace.Page, podsPlace.Data, nodesPlace.Data} {
 		if readFile(t, filepath.Join(written, name)) != readFile(t, filepath.Join(docs, name)) {
 			t.Errorf("docs/design/%s is not made of the data beside it: `bin/load cluster -draw` and `bin/load nodes -draw` write it", name)
 		}

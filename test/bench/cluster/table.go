@@ -65,8 +65,8 @@ func (r *Report) pods(way string, clients int) (c podCell) {
 	return c
 }
 
-// Numbers of clients and of nodes that only the charts show: they say the same as the rows of the tables.
-var clientsInCharts, nodesInCharts = []int{8, 128}, []int{0, 100, 500}
+// Numbers of clients and of nodes that the tables leave out: they say the same as the other rows.
+var clientsLeftOut, nodesLeftOut = []int{8, 128}, []int{0, 100, 500}
 
 // podTable returns a row for each number of clients and each way but those of the constant webhook, which are in a column.
 func podTable(r *Report) string {
@@ -74,7 +74,7 @@ func podTable(r *Report) string {
 	b.WriteString("| clients | way | pods/s | p50 ms | × no webhook | × constant | p99 ms | CPU ms per pod: API server | webhook |\n" +
 		"|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Pods {
-		if c.Way == constantCore || c.Way == constantBoth || slices.Contains(clientsInCharts, c.Clients) {
+		if c.Way == constantCore || c.Way == constantBoth || slices.Contains(clientsLeftOut, c.Clients) {
 			continue
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Clients, wayTitles[c.Way], report.Number(c.PerSecond), report.Number(c.P50),
@@ -151,7 +151,7 @@ func nodeTable(r *Report) string {
 	b.WriteString("| nodes | status | p50 ms | CPU %: API server | usher | etcd | etcd: writes/s | MB/s | database MB/min |\n" +
 		"|---:|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range r.Nodes {
-		if slices.Contains(nodesInCharts, c.Nodes) {
+		if slices.Contains(nodesLeftOut, c.Nodes) {
 			continue
 		}
 		u := c.Used

@@ -100,10 +100,10 @@ func Write(file string, data any) error {
 }
 
 // Place names the files of a run in docs. The page has a section between two marks.
-type Place struct{ Data, Picture, Page, Begins, Ends string }
+type Place struct{ Data, Page, Begins, Ends string }
 
-// Write writes the data, the picture and the section of a run. It writes nothing if the page has no marks.
-func (p Place) Write(docs string, data any, picture, section string) error {
+// Write writes the data and the section of a run. It writes nothing if the page has no marks.
+func (p Place) Write(docs string, data any, section string) error {
 	page := filepath.Join(docs, p.Page)
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -115,9 +115,6 @@ func (p Place) Write(docs string, data any, picture, section string) error {
 		return fmt.Errorf("%s: has no lines %q and %q", page, p.Begins, p.Ends)
 	}
 	if err := Write(filepath.Join(docs, p.Data), data); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(docs, p.Picture), []byte(picture), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(page, []byte(before+p.Begins+"\n"+section+p.Ends+after), 0o644)

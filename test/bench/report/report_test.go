@@ -41,7 +41,7 @@ func sampleRun() *sampleData {
 	return &sampleData{Head: Head{Commit: "abc"}, Cells: []sampleCell{{"{ \"one\"\n    }", []float64{1, 2}}, {"two", nil}}}
 }
 
-var samplePlace = Place{"data.json", "picture.svg", "page.md", "<!-- begin -->", "<!-- end -->"}
+var samplePlace = Place{"data.json", "page.md", "<!-- begin -->", "<!-- end -->"}
 
 func sampleOf(measured *sampleData, err error) Run[sampleData] {
 	return Run[sampleData]{Place: samplePlace,
@@ -52,7 +52,6 @@ func sampleOf(measured *sampleData, err error) Run[sampleData] {
 			return measured, err
 		},
 		Section: func(d *sampleData) string { return "of " + d.Commit + "\n" },
-		Picture: func(d *sampleData) string { return "<svg/>" + d.Commit },
 	}
 }
 
@@ -95,9 +94,6 @@ func TestRunWrites(t *testing.T) {
 		}
 		if page := readFile(t, filepath.Join(docs, "page.md")); page != "before\n<!-- begin -->\nof abc\n<!-- end -->\nafter\n" {
 			t.Errorf("the page is\n%s", page)
-		}
-		if picture := readFile(t, filepath.Join(docs, "picture.svg")); picture != "<svg/>abc" {
-			t.Errorf("the picture is %s", picture)
 		}
 		if printed, err := run(t, sampleOf(nil, errors.New("measured")), "-draw", "-docs", docs); err != nil || printed != "" {
 			t.Errorf("-draw printed %q: %v", printed, err)

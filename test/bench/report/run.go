@@ -13,8 +13,7 @@ type Run[T any] struct {
 	Place
 	Measure func(ctx context.Context, o Options, progress io.Writer) (*T, error) // with an error, what was measured before it, or nil
 	Section func(*T) string                                                      // of the page
-	Picture func(*T) string
-	Print   func(*T) string // nil prints the section
+	Print   func(*T) string                                                      // nil prints the section
 }
 
 // Options are the flags of every run.
@@ -28,7 +27,7 @@ func (r Run[T]) Command(ctx context.Context, set *flag.FlagSet, args []string, o
 	var o Options
 	set.SetOutput(progress)
 	set.BoolVar(&o.Quick, "quick", false, "short: fewer and smaller measurements, for a look and not for the docs")
-	set.BoolVar(&o.Write, "write", false, fmt.Sprintf("write %s and %s, and the tables in %s", r.Data, r.Place.Picture, r.Page))
+	set.BoolVar(&o.Write, "write", false, fmt.Sprintf("write %s, and the tables in %s", r.Data, r.Page))
 	set.BoolVar(&o.Draw, "draw", false, "do not measure: write again from "+r.Data)
 	set.StringVar(&o.Docs, "docs", "docs/design", "directory of these files")
 	set.StringVar(&o.Out, "out", "", "write the data to this file, as JSON")
@@ -72,5 +71,5 @@ func (r Run[T]) finish(o Options, data *T, failed error, out io.Writer) error {
 }
 
 func (r Run[T]) write(docs string, data *T) error {
-	return r.Place.Write(docs, data, r.Picture(data), r.Section(data))
+	return r.Place.Write(docs, data, r.Section(data))
 }

@@ -1,7 +1,7 @@
 // Command throughput measures what usher costs in the path of a real API server. Clients create pods without a webhook, with
 // one that answers usher's patch as a constant, and with usher, in turn. Or, with -nodes, nodes report their status with and without
 // amplification. It needs Linux, and what `go run ./build` makes. `make load ARGS=cluster` and `ARGS=nodes` run it and make tables
-// and charts of it: it prints a line of JSON for each round.
+// of it: it prints a line of JSON for each round.
 //
 //	main.go      flags
 //	measure.go   the plan, and one round after the other
