@@ -41,7 +41,7 @@ func FuzzLogText(f *testing.F) {
 // TestLogKeepsLines: the lines of an error stay lines for those who decode the JSON.
 func TestLogKeepsLines(t *testing.T) {
 	var out bytes.Buffer
-	log := newLogger("json", &out)
+	log := newLogger("json", &out, &out)
 	log.WithError(errors.New("policy:\n\tone\x1b[2J\n\ttwo")).Error("bad")
 	if want := `"error":"policy:\n\tone\\x1b[2J\n\ttwo"`; !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nwant %s", out.String(), want)

@@ -17,8 +17,7 @@ const rescue = "kubectl delete mutatingwebhookconfiguration,validatingwebhookcon
 // warnOfLockOut logs, after a failing start in a cluster, what to do if the API server still calls usher.
 func (p Program) warnOfLockOut(to io.Writer, args []string, err error) {
 	if inCluster(args) {
-		log := newLogger("auto", p.Err)
-		log.SetOutput(to)
+		log := newLogger("auto", p.Err, to)
 		log.WithField(logrus.ErrorKey, err.Error()).Error("usher does not start; while it is registered, requests that it checks are refused. " +
 			"To stop that: " + rescue)
 	}

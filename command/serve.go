@@ -73,9 +73,9 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	endWithTerminal(ctx, p.Err, stop)
-	o.Log, o.Lines = newLogger(o.logFormat, p.Err), lines.New(p.Err, false, func(error) {})
+	o.Lines = lines.New(p.Err, false, func(error) {})
 	defer closeSoon(o.Lines)
-	o.Log.SetOutput(o.Lines)
+	o.Log = newLogger(o.logFormat, p.Err, o.Lines)
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(warnings{o.Log}) // what libraries log
 	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.from(), o.certificates.Certificates, o.callers.Options, o.audit.Options

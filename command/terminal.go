@@ -13,13 +13,14 @@ import (
 	"usher.dev/usher/handlers"
 )
 
-func newLogger(format string, to io.Writer) *logrus.Logger {
+// newLogger returns a logger that writes to a writer, which passes the lines on to end: perhaps a terminal.
+func newLogger(format string, end, to io.Writer) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(to)
-	if format == "json" || format == "auto" && !isTerminal(to) {
-		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
+	if format == "json" || format == "auto" && !isTerminal(end) {
+		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}, To: to})
 	} else {
-		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: isTerminal(to)}}) // also where the log passes lines on to it
+		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: isTerminal(end)}})
 	}
 	return log
 }

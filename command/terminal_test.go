@@ -24,7 +24,7 @@ func TestTerminal(t *testing.T) {
 				t.Skip(err)
 			}
 			defer func() { _ = file.Close() }()
-			_, json := newLogger("auto", file).Formatter.(handlers.JSONLines)
+			_, json := newLogger("auto", file, file).Formatter.(handlers.JSONLines)
 			if isTerminal(file) != test.terminal || json == test.terminal {
 				t.Errorf("a terminal: %v, JSON: %v", isTerminal(file), json)
 			}

@@ -96,8 +96,7 @@ func TestLogAsLogrus(t *testing.T) {
 		for i, d := range decisions(text) {
 			for _, level := range []logrus.Level{logrus.InfoLevel, logrus.WarnLevel, logrus.ErrorLevel, logrus.PanicLevel} {
 				synctest.Test(t, func(t *testing.T) {
-					one, other := JSONLines{&logrus.JSONFormatter{TimestampFormat: TimeFormat}}, &logrus.JSONFormatter{TimestampFormat: TimeFormat}
-					got, want := logged(one, level, d), logged(other, level, d)
+					got, want := logged(true, level, d), logged(false, level, d)
 					if got != want || level == logrus.ErrorLevel && (got == "") != (d.Outcome != Failed) {
 						t.Errorf("%q, decision %d, level %s:\ngot  %s\nwant %s", text, i, level, got, want)
 					}
@@ -107,10 +106,13 @@ func TestLogAsLogrus(t *testing.T) {
 	}
 }
 
-// logged returns what a decision is logged as.
-func logged(as logrus.Formatter, level logrus.Level, d Decision) string {
+// logged returns the JSON that a decision is logged as, by Log or by logrus.
+func logged(own bool, level logrus.Level, d Decision) string {
 	var out bytes.Buffer
-	log := &logrus.Logger{Out: &out, Formatter: as, Level: level, Hooks: logrus.LevelHooks{}}
+	log := &logrus.Logger{Out: &out, Formatter: &logrus.JSONFormatter{TimestampFormat: TimeFormat}, Level: level, Hooks: logrus.LevelHooks{}}
+	if own {
+		log.Formatter = JSONLines{log.Formatter, &out}
+	}
 	observe := Log(log)
 	observe(admit.Route{Path: "/a"}, Decision{Outcome: Allowed, Untouched: strings.Repeat("a longer line before", 10)}, time.Hour)
 	out.Reset()
@@ -132,7 +134,7 @@ func (h *fieldsHook) Fire(entry *logrus.Entry) error {
 // TestLogOfHooks: a hook sees the fields of a review, and may add one.
 func TestLogOfHooks(t *testing.T) {
 	var out bytes.Buffer
-	log := &logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}}
+	log := &logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}, &out}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}}
 	hook := &fieldsHook{}
 	log.AddHook(hook)
 	Log(log)(admit.Route{Path: "/a"}, decisions("web")[1], 0)
@@ -220,7 +222,7 @@ func FuzzLogOfTexts(f *testing.F) {
 func wantJSON(t *testing.T, d Decision) string {
 	t.Helper()
 	var out bytes.Buffer
-	Log(&logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}})(admit.Route{Path: "/a"}, d, 0)
+	Log(&logrus.Logger{Out: &out, Formatter: JSONLines{&logrus.JSONFormatter{}, &out}, Level: logrus.InfoLevel, Hooks: logrus.LevelHooks{}})(admit.Route{Path: "/a"}, d, 0)
 	if !json.Valid(out.Bytes()) {
 		t.Errorf("no JSON: %s", out.String())
 	}

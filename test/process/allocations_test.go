@@ -22,7 +22,7 @@ import (
 func TestAllocations(t *testing.T) {
 	edge := harness.DefaultServer()
 	edge.Observe = handlers.Log(&logrus.Logger{Out: io.Discard, Level: logrus.InfoLevel,
-		Formatter: handlers.JSONLines{Formatter: &logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}})
+		Formatter: handlers.JSONLines{Formatter: &logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}, To: io.Discard}})
 	mux := edge.Serve(sampleInstance(t).Routes())
 	empty := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	bounds := map[string]float64{
