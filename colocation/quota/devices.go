@@ -64,7 +64,7 @@ func devicesOf(text string) corev1.ResourceList {
 	return corev1.ResourceList(list)
 }
 
-// CountPod returns what Count does for a pod under review.
+// CountPod is Count for the pod under review.
 func (d Devices) CountPod(ctx context.Context, req *admit.Request, pod *admit.Pod) (ClaimedDevices, error) {
 	if len(d.Classes) == 0 {
 		return ClaimedDevices{}, nil

@@ -47,7 +47,7 @@ type Special struct {
 	Gone time.Time
 }
 
-// special returns what few pods have, also if this one has none of it.
+// special returns the rarely set fields; the zero value if the pod has none.
 func (p *Pod) special() Special {
 	if p.Special == nil {
 		return Special{}

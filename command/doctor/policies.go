@@ -44,7 +44,7 @@ type admissionPolicy struct {
 	malformed bool // a part of it could not be decoded
 }
 
-// object returns what findings say that they are about.
+// object names the policy in findings.
 func (p admissionPolicy) object() string { return p.kind + " " + p.Metadata.Name }
 
 // entry returns what of a policy, or of a binding, is as in a webhook, beside what it matches.

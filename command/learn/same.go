@@ -23,7 +23,7 @@ type Same struct {
 	But  []string `json:"but,omitempty"` // fields that may differ, with dots; lists are passed through
 }
 
-// unchanged returns what is not the same, or "".
+// unchanged returns a description of the first difference, or "".
 func (l Lesson) unchanged(s Same, folder string) (string, error) {
 	files, err := l.Start()
 	if err != nil {

@@ -146,7 +146,7 @@ func meets(of labels.Set, r metav1.LabelSelectorRequirement) bool {
 	return c.Matches(of)
 }
 
-// textOf says what a selector wants.
+// textOf formats the requirements of a selector.
 func textOf(wanted []metav1.LabelSelectorRequirement) string {
 	texts := make([]string, len(wanted))
 	for i, w := range wanted {
