@@ -138,7 +138,7 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if o.doctor && o.registered.source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, asked: review.Asked{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	read := p.readDocuments(o.files, o.recursive)
 	if err := review.CheckTemplates(read, o.templates); err != nil {
 		return err

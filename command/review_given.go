@@ -146,7 +146,7 @@ func (r *reviewing) load(without int) error {
 		return nil
 	}
 	from := r.o.clusterSource.from()
-	from.Given, from.Missing = slices.Clone(r.given), r.asked.Missing
+	from.Given, from.Missing = slices.Clone(r.given), r.missing.Missing
 	if without != everything {
 		from.Given = slices.Delete(from.Given, without, without+1)
 	}

@@ -26,15 +26,15 @@ import (
 // reviewing is one run of `usher review`.
 type reviewing struct {
 	Program
-	o      reviewOptions
-	policy *config.Policy
-	routes []admit.Route
-	kinds  review.Catalogue
-	given  []manifest.Object   // among the documents, which count as stored
-	loaded int                 // the index of the given object that the routes do not see; -1: they see all
-	asked  review.Asked        // what steps have asked for that is not known
-	empty  []string            // the collections without an object
-	absent map[string][]string // by path, those of them that steps of a route have looked at
+	o       reviewOptions
+	policy  *config.Policy
+	routes  []admit.Route
+	kinds   review.Catalogue
+	given   []manifest.Object      // among the documents, which count as stored
+	loaded  int                    // the index of the given object that the routes do not see; -1: they see all
+	missing review.MissingRecorder // what steps have asked for that is not known
+	empty   []string               // the collections without an object
+	absent  map[string][]string    // by path, those of them that steps of a route have looked at
 
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
@@ -140,8 +140,8 @@ func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, 
 	if err != nil {
 		return review.Report{}, err
 	}
-	r.asked.Unknown() // what was asked before
-	choice.Unknown, choice.Validate, choice.LimitRanges = r.asked.Unknown, true, r.limitRanges
+	r.missing.TakeUnknown() // what was asked before
+	choice.TakeUnknown, choice.Validate, choice.LimitRanges = r.missing.TakeUnknown, true, r.limitRanges
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	report := review.Run(ctx, d, body, choice, kinds)

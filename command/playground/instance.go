@@ -24,8 +24,8 @@ const maxInstances = 8
 // instance is usher with the cluster, the policy and the gates of an input.
 type instance struct {
 	suite.Instance
-	routes []admit.Route
-	asked  review.Asked // what steps have asked for that is not known
+	routes  []admit.Route
+	missing review.MissingRecorder // what steps have asked for that is not known
 }
 
 // instances keeps the instances that were used last.
@@ -88,8 +88,8 @@ func (w *instances) open(in Input, given []manifest.Object) (*instance, []Proble
 	if len(wrong) > 0 {
 		return nil, policyProblems(in.Policy, wrong)
 	}
-	made := &instance{asked: review.Asked{Remedy: ", which stands neither beside the object nor under Cluster; add it"}}
-	from := suite.Source{Manifests: map[string][]byte{"cluster": []byte(in.Cluster)}, Given: given, Missing: made.asked.Missing}
+	made := &instance{missing: review.MissingRecorder{Remedy: ", which stands neither beside the object nor under Cluster; add it"}}
+	from := suite.Source{Manifests: map[string][]byte{"cluster": []byte(in.Cluster)}, Given: given, Missing: made.missing.Missing}
 	if made.Instance, err = suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates, Cluster: from}); err != nil {
 		return nil, clusterProblems(err)
 	}
@@ -139,8 +139,8 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Text: err.Error()})
 			continue
 		}
-		w.asked.Unknown() // what was asked before
-		choice.Documents, choice.Validate, choice.Unknown, choice.LimitRanges = true, true, w.asked.Unknown, w.LimitRanges
+		w.missing.TakeUnknown() // what was asked before
+		choice.Documents, choice.Validate, choice.TakeUnknown, choice.LimitRanges = true, true, w.missing.TakeUnknown, w.LimitRanges
 		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, review.Types(w.Suites))))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {

@@ -59,14 +59,14 @@ type instance struct {
 	switchesOn func(path string) string
 	ranges     func(namespace string) ([]*corev1.LimitRange, error)
 	steps      []string // all that there are
-	asked      *questions
+	missing    *questions
 	err        error
 }
 
 // questions is what steps have asked for that is not in an opened cluster. One case at a time asks.
 type questions struct {
 	sync.Mutex
-	review.Asked
+	review.MissingRecorder
 }
 
 // instances are the instances that have been made, and what they share.
@@ -154,20 +154,20 @@ func (w *instances) open(at place) (o opened, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.asked = &questions{Asked: review.Asked{Remedy: ", which is in no file of the case's cluster: cluster names a directory with manifests"}}
-	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.asked.Missing}})
+	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory with manifests"}}
+	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
 	return o, err
 }
 
 // opened is an instance with a cluster, and what is asked of that.
 type opened struct {
 	suite.Instance
-	asked *questions
+	missing *questions
 }
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{asked: opened.asked, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: review.Types(w.Suites)}
+	made := &instance{missing: opened.missing, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: review.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
@@ -221,10 +221,10 @@ func (w *instance) review(ctx context.Context, d review.Document, path string, b
 	if err != nil {
 		return review.Report{}, err
 	}
-	w.asked.Lock()
-	defer w.asked.Unlock()
-	w.asked.Unknown() // what was asked before
-	choice.Unknown, choice.Validate, choice.LimitRanges = w.asked.Unknown, true, w.ranges
+	w.missing.Lock()
+	defer w.missing.Unlock()
+	w.missing.TakeUnknown() // what was asked before
+	choice.TakeUnknown, choice.Validate, choice.LimitRanges = w.missing.TakeUnknown, true, w.ranges
 	return review.Run(ctx, d, body, choice, w.kinds), nil
 }
 

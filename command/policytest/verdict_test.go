@@ -31,7 +31,7 @@ func TestVerdicts(t *testing.T) {
 				return nil
 			}}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, asked: asked}
+			w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: "+c.namespace+"}, spec: {containers: "+c.containers+"}}\nexpect: {verdict: "+c.expect+"}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)
@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 // TestHints: what would reach a route is named as a case has it, and not as flags of usher review.
 func TestHints(t *testing.T) {
 	route := admit.Route{Path: "/validate-pod-binding", For: admit.Pods(admissionv1.Delete)}
-	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), asked: new(questions)}
+	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), missing: new(questions)}
 	found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: b}]}}\nexpect: {verdict: allowed}\n"))
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -62,7 +62,7 @@ func TestHints(t *testing.T) {
 func TestMisspeltSubresources(t *testing.T) {
 	route := admit.Route{Path: "/x", For: admit.Pods(admissionv1.Connect)}
 	route.For[0].Resources = []string{"pods/special"}
-	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue(nil), asked: new(questions)}
+	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue(nil), missing: new(questions)}
 	for _, c := range []struct{ version, sub, want string }{
 		{"v1", "statsu", "request.subresource statsu: no kind and no route has it; did you mean status?"},
 		{"v1", "specal", "request.subresource specal: no kind and no route has it; did you mean special?"},

@@ -35,8 +35,8 @@ type Choice struct {
 	Assumed bool
 	// LimitRanges returns the LimitRanges of a namespace, whose defaults new pods get, and which may refuse them. Nil: there are none.
 	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
-	// Unknown returns what has been asked for since the last call and is not known here. Nil: all is known.
-	Unknown func() []string
+	// TakeUnknown returns and clears the recorded requests for what is not known here. Nil: all is known.
+	TakeUnknown func() []string
 }
 
 // Chooser chooses routes.

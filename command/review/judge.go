@@ -41,8 +41,8 @@ func (r *Report) judge() {
 	}
 }
 
-// doubt notes what is not known of the object that the calls were about, if anything.
-func (r *Report) doubt(unknown error) {
+// markUnjudged notes what is not known of the object that the calls were about, if anything.
+func (r *Report) markUnjudged(unknown error) {
 	if unknown == nil {
 		return
 	}

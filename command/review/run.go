@@ -40,11 +40,11 @@ func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kind
 	if len(choice.Routes) == 0 {
 		report.Verdict = Skipped
 	}
-	if !report.callAll(ctx, report.arrive(arrival, body), choice, arrival) {
+	if !report.callAll(ctx, report.admit(arrival, body), choice, arrival) {
 		return report
 	}
 	report.judge()
-	report.doubt(unknown)
+	report.markUnjudged(unknown)
 	if choice.Assumed && report.Verdict == Allowed && slices.ContainsFunc(choice.Routes, func(r admit.Route) bool { return !r.Chain.Mutates() }) {
 		report.Verdict = NotJudged
 		report.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
@@ -77,7 +77,7 @@ func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arri
 				*r = r.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 				return false
 			}
-			body = r.arrive(a, with)
+			body = r.admit(a, with)
 		}
 		r.Calls = append(r.Calls, call)
 		if route.Chain.Mutates() && !call.passed() { // validating webhooks are all called, as by an API server
@@ -87,8 +87,8 @@ func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arri
 	return true
 }
 
-// arrive returns a review as mutating webhooks get it, and sets After if that changes the object.
-func (r *Report) arrive(a arrival, body []byte) []byte {
+// admit returns a review as mutating webhooks get it, and sets After if that changes the object.
+func (r *Report) admit(a arrival, body []byte) []byte {
 	if with := a.atMutating(body); !bytes.Equal(with, body) {
 		r.After = objectIn(with)
 		return with
@@ -127,8 +127,8 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 			now = operations(req.Object.Patch())
 		}
 		s := step(done, before, now)
-		if choice.Unknown != nil {
-			s.Unknown = choice.Unknown()
+		if choice.TakeUnknown != nil {
+			s.Unknown = choice.TakeUnknown()
 		}
 		if choice.Documents && req.Object != nil {
 			s.After, s.Took = slices.Clone(req.Object.Bytes()), done.Duration
@@ -139,8 +139,8 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 	call.Outcome, call.Code, call.Untouched, call.Refusal = string(d.Outcome), d.Code, d.Untouched, d.Refusal
 	if d.Err != nil {
 		call.Message = d.Err.Error()
-		if choice.Unknown != nil {
-			call.failedFor = choice.Unknown()
+		if choice.TakeUnknown != nil {
+			call.failedFor = choice.TakeUnknown()
 		}
 	}
 	if d.Response == nil {
