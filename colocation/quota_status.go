@@ -48,9 +48,9 @@ type statusStore struct {
 // resourceVersion that it has read, so that another one gets a conflict, and then finds nothing to write.
 type statusWriter struct {
 	statusStore
-	standings func() ([]ledger.Standing, error)
-	now       func() time.Time
-	log       logrus.FieldLogger
+	statuses func() ([]ledger.QuotaStatus, error)
+	now      func() time.Time
+	log      logrus.FieldLogger
 
 	known map[types.NamespacedName]knownStatus
 	begun bool      // known has what the API server had when this replica began
@@ -75,19 +75,19 @@ type knownStatus struct {
 	refused bool // the API server has not taken it
 }
 
-// newStatusWriter returns the writer for the quotas of a store, which stand as standings says.
-func newStatusWriter(to collections.Records, standings func() ([]ledger.Standing, error), log logrus.FieldLogger) *statusWriter {
+// newStatusWriter returns the writer for the quotas of a store, whose statuses are given.
+func newStatusWriter(to collections.Records, statuses func() ([]ledger.QuotaStatus, error), log logrus.FieldLogger) *statusWriter {
 	return &statusWriter{
 		statusStore: statusStore{list: to.ListQuotaStatus, supported: to.HasQuotaStatus, read: to.ReadQuotaStatus, write: to.WriteQuotaStatus},
-		standings:   standings, now: time.Now, log: log, known: map[types.NamespacedName]knownStatus{},
+		statuses:    statuses, now: time.Now, log: log, known: map[types.NamespacedName]knownStatus{},
 	}
 }
 
 // heardWithin bounds the age of what is written: API servers send something about each kind every minute.
 const heardWithin = 2 * time.Minute
 
-// standings returns where the quotas stand, unless a watch is broken or silent: another replica may know better.
-func (q *quotas) standings() ([]ledger.Standing, error) {
+// statuses returns the statuses of the quotas, unless a watch is broken or silent: another replica may know better.
+func (q *quotas) statuses() ([]ledger.QuotaStatus, error) {
 	for _, s := range q.cluster.Status() {
 		if s.Name != api.CollectionPodRequests && s.Name != api.CollectionElasticQuotas || s.Missing {
 			continue
@@ -96,7 +96,7 @@ func (q *quotas) standings() ([]ledger.Standing, error) {
 			return nil, fmt.Errorf("the watch of %s is not current: %w", s.Name, admit.ErrNotReady)
 		}
 	}
-	return q.ledger.Standings()
+	return q.ledger.Statuses()
 }
 
 // run writes until ctx ends.
@@ -117,7 +117,7 @@ func (w *statusWriter) round(ctx context.Context) {
 	if now.Before(w.pause) {
 		return
 	}
-	all, err := w.standings()
+	all, err := w.statuses()
 	if err != nil {
 		return // not known yet: nothing can be said
 	}
@@ -133,7 +133,7 @@ func (w *statusWriter) round(ctx context.Context) {
 		if budget--; budget < 0 || !w.supports(ctx) {
 			break
 		}
-		if w.last = s.Quota.Name; !w.one(ctx, s) {
+		if w.last = s.Quota.Name; !w.update(ctx, s) {
 			break
 		}
 	}
@@ -157,12 +157,12 @@ func (w *statusWriter) begin(ctx context.Context) bool {
 }
 
 // due reports whether a quota must be read: it has changed, or it is checked, of which some more may be.
-func (w *statusWriter) due(s ledger.Standing, now time.Time, checks *int) bool {
+func (w *statusWriter) due(s ledger.QuotaStatus, now time.Time, checks *int) bool {
 	known := w.known[s.Quota]
 	if s.Behind || now.Before(known.until) {
 		return false
 	}
-	if known.others == "" && !(collections.QuotaStatus{Status: known.status}).Says(s.Status) {
+	if known.others == "" && !(collections.QuotaStatus{Status: known.status}).Equal(s.Status) {
 		return true
 	}
 	if *checks == 0 || now.Before(known.at.Add(statusChecked)) {
@@ -173,7 +173,7 @@ func (w *statusWriter) due(s ledger.Standing, now time.Time, checks *int) bool {
 }
 
 // after returns quotas in order, beginning after a name.
-func after(all []ledger.Standing, name string) []ledger.Standing {
+func after(all []ledger.QuotaStatus, name string) []ledger.QuotaStatus {
 	for i := range all {
 		if all[i].Quota.Name > name {
 			return append(all[i:len(all):len(all)], all[:i]...)
@@ -183,7 +183,7 @@ func after(all []ledger.Standing, name string) []ledger.Standing {
 }
 
 // forget drops what is known of quotas that do not exist any more, or were made anew.
-func (w *statusWriter) forget(all []ledger.Standing) {
+func (w *statusWriter) forget(all []ledger.QuotaStatus) {
 	kept := make(map[types.NamespacedName]knownStatus, len(w.known))
 	for _, s := range all {
 		if known, has := w.known[s.Quota]; has && known.uid == s.UID {

@@ -37,7 +37,7 @@ type desk struct {
 	stored map[string]collections.QuotaStatus
 	lacks  bool  // its CRD has no status subresource
 	err    error // of every request
-	now    []ledger.Standing
+	now    []ledger.QuotaStatus
 	calls  []string
 }
 
@@ -48,9 +48,9 @@ func newDesk() *desk {
 // stand sets what a quota uses.
 func (d *desk) stand(name string, used int64) {
 	status := api.ElasticQuotaStatus{Used: api.ResourceList{"cpu": *resource.NewQuantity(used, resource.DecimalSI)}}
-	d.now = slices.DeleteFunc(d.now, func(s ledger.Standing) bool { return s.Quota.Name == name })
-	d.now = append(d.now, ledger.Standing{Quota: types.NamespacedName{Namespace: "org", Name: name}, Status: status})
-	slices.SortFunc(d.now, func(a, b ledger.Standing) int { return strings.Compare(a.Quota.Name, b.Quota.Name) })
+	d.now = slices.DeleteFunc(d.now, func(s ledger.QuotaStatus) bool { return s.Quota.Name == name })
+	d.now = append(d.now, ledger.QuotaStatus{Quota: types.NamespacedName{Namespace: "org", Name: name}, Status: status})
+	slices.SortFunc(d.now, func(a, b ledger.QuotaStatus) int { return strings.Compare(a.Quota.Name, b.Quota.Name) })
 	if _, has := d.stored[name]; !has {
 		d.stored[name] = collections.QuotaStatus{Version: "1"}
 	}
@@ -97,7 +97,7 @@ func (d *desk) replica() (*statusWriter, *test.Hook) {
 		},
 	}
 	return &statusWriter{statusStore: store, log: log, now: func() time.Time { return d.clock }, known: map[types.NamespacedName]knownStatus{},
-		standings: func() ([]ledger.Standing, error) { return d.now, nil }}, hook
+		statuses: func() ([]ledger.QuotaStatus, error) { return d.now, nil }}, hook
 }
 
 func amount(q resource.Quantity) string { return q.String() }
@@ -223,7 +223,7 @@ func TestStatusFails(t *testing.T) {
 	}
 	d.err = nil
 	d.expect(t, w, 10*time.Second, "read a", "write a 1", "read b", "write b 1")
-	w.standings = func() ([]ledger.Standing, error) { return nil, errors.New("not known yet") }
+	w.statuses = func() ([]ledger.QuotaStatus, error) { return nil, errors.New("not known yet") }
 	d.expect(t, w, time.Hour)
 }
 
@@ -396,7 +396,7 @@ func TestStatusOnServer(t *testing.T) {
 	}
 	q.status.round(t.Context()) // nothing is known yet
 	go c.Run(t.Context())
-	clustertest.Eventually(t, "the quota is known", func() bool { all, err := q.standings(); return err == nil && len(all) == 1 })
+	clustertest.Eventually(t, "the quota is known", func() bool { all, err := q.statuses(); return err == nil && len(all) == 1 })
 	q.status.round(t.Context())
 	f.Set(func() {
 		if n := len(f.Single); n != 2 || f.Single[0].Method != "GET" || !strings.HasSuffix(f.Single[1].URI, "/org/elasticquotas/a/status?fieldManager=usher") ||
@@ -406,5 +406,5 @@ func TestStatusOnServer(t *testing.T) {
 		f.Refuse["pods"] = http.StatusForbidden
 	})
 	f.CloseClientConnections()
-	clustertest.Eventually(t, "the watch of pods is broken", func() bool { _, err := q.standings(); return errors.Is(err, admit.ErrNotReady) })
+	clustertest.Eventually(t, "the watch of pods is broken", func() bool { _, err := q.statuses(); return errors.Is(err, admit.ErrNotReady) })
 }

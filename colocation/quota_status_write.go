@@ -10,16 +10,16 @@ import (
 	"usher.dev/usher/colocation/ledger"
 )
 
-// one writes one quota, if it has to. It reports whether the next one can be tried.
-func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
+// update writes the status of one quota, if it has to. It reports whether the next one can be tried.
+func (w *statusWriter) update(ctx context.Context, s ledger.QuotaStatus) bool {
 	within, cancel := context.WithTimeout(ctx, statusRest)
 	defer cancel()
-	err := w.try(within, s)
+	err := w.writeIfChanged(within, s)
 	for range statusTries - 1 {
 		if !apierrors.IsConflict(err) {
 			break
 		}
-		err = w.try(within, s)
+		err = w.writeIfChanged(within, s)
 	}
 	switch {
 	case err == nil || apierrors.IsConflict(err):
@@ -33,21 +33,21 @@ func (w *statusWriter) one(ctx context.Context, s ledger.Standing) bool {
 	return w.failed(ctx, err)
 }
 
-// try reads a quota and writes it.
-func (w *statusWriter) try(ctx context.Context, s ledger.Standing) error {
+// writeIfChanged reads a quota, and writes its status if it is another one.
+func (w *statusWriter) writeIfChanged(ctx context.Context, s ledger.QuotaStatus) error {
 	now := w.now()
 	was, err := w.read(ctx, s.Quota)
 	switch {
 	case err != nil:
 		return err
 	case was.Others != "":
-		w.leave(s, was.Others)
+		w.leaveAlone(s, was.Others)
 		return nil
 	}
 	known := knownStatus{uid: s.UID, status: was.Status, at: now}
-	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Says(s.Status) && rest > 0 {
+	if rest := min(was.Written.Add(statusRest+time.Second).Sub(now), statusRest); !was.Equal(s.Status) && rest > 0 {
 		known.until = now.Add(rest) // managedFields have whole seconds, and clocks may differ
-	} else if !was.Says(s.Status) {
+	} else if !was.Equal(s.Status) {
 		if err := w.write(ctx, s.Quota, was, s.Status); err != nil {
 			return w.unwritten(err)
 		}
@@ -70,7 +70,7 @@ func (w *statusWriter) unwritten(err error) error {
 }
 
 // refused notes that the API server takes the status of all quotas but one. It is tried again after a while.
-func (w *statusWriter) refused(s ledger.Standing, err error) {
+func (w *statusWriter) refused(s ledger.QuotaStatus, err error) {
 	w.failures.Add(1)
 	if !w.known[s.Quota].refused {
 		w.log.WithField("quota", s.Quota.String()).WithError(err).Warn("cannot write the status of a quota; it is tried again")
@@ -92,8 +92,8 @@ func (w *statusWriter) failed(ctx context.Context, err error) bool {
 	return false
 }
 
-// leave leaves a quota to another writer for a while.
-func (w *statusWriter) leave(s ledger.Standing, writer string) {
+// leaveAlone leaves a quota to another writer for a while.
+func (w *statusWriter) leaveAlone(s ledger.QuotaStatus, writer string) {
 	if w.known[s.Quota].others != writer {
 		w.log.WithFields(logrus.Fields{"quota": s.Quota.String(), "writer": writer}).Info("another writer has the status of a quota: usher leaves it alone")
 	}

@@ -49,7 +49,7 @@ func newQuotas(e suite.Env, o suite.Opening) *quotas {
 	settings := ledger.Options{Tree: q.tree, Counting: counting(e.Gates), LabelOnly: q.labelOnly, Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
 	if q.watched {
 		store := q.records()
-		settings.Store, q.status = store, newStatusWriter(store, q.standings, o.Log)
+		settings.Store, q.status = store, newStatusWriter(store, q.statuses, o.Log)
 	}
 	q.ledger = ledger.New(settings)
 	return q

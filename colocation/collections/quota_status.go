@@ -34,8 +34,8 @@ type QuotaStatusWriters struct {
 	Written time.Time
 }
 
-// Says reports whether the status has these amounts and names, however the amounts are written: 1 equals 1000m.
-func (s QuotaStatus) Says(want api.ElasticQuotaStatus) bool {
+// Equal reports whether the status has these amounts and names, however the amounts are written: 1 equals 1000m.
+func (s QuotaStatus) Equal(want api.ElasticQuotaStatus) bool {
 	same := func(a, b api.ResourceList) bool {
 		return len(a) == len(b) && quantity.EqualAmounts(corev1.ResourceList(a), corev1.ResourceList(b))
 	}

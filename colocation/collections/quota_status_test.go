@@ -25,7 +25,7 @@ func TestQuotaStatus(t *testing.T) {
 		t.Fatalf("%+v, %v", was, err)
 	}
 	is := api.ElasticQuotaStatus{Used: api.ResourceList{"memory": resource.MustParse("2Gi")}, Limit: api.ResourceList{"memory": resource.MustParse("4Gi")}}
-	if was.Says(is) {
+	if was.Equal(is) {
 		t.Error("equal")
 	}
 	if err := store.WriteQuotaStatus(ctx, top, was, is); !apierrors.IsNotFound(err) {
@@ -42,7 +42,7 @@ func TestQuotaStatus(t *testing.T) {
 		t.Error(err)
 	}
 	now, err := store.ReadQuotaStatus(ctx, top)
-	if err != nil || !now.Says(is) || now.Version == was.Version {
+	if err != nil || !now.Equal(is) || now.Version == was.Version {
 		t.Errorf("%+v, %v", now, err)
 	}
 	const path = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/org/elasticquotas/top/status?fieldManager=usher"
@@ -94,7 +94,7 @@ func TestQuotaStatusSays(t *testing.T) {
 		{of("1", ""), of("1000m", ""), true}, {of("", ""), of("0", ""), false}, {of("0", ""), of("", ""), false},
 		{of("1", "a"), of("1", "b"), false}, {of("1", "a"), of("1", ""), false}, {of("1", "a"), of("1", "a"), true}, {of("1", ""), of("2", ""), false},
 	} {
-		if got := (QuotaStatus{Status: c.has}).Says(c.want); got != c.same {
+		if got := (QuotaStatus{Status: c.has}).Equal(c.want); got != c.same {
 			t.Errorf("%+v and %+v: %v", c.has, c.want, got)
 		}
 	}

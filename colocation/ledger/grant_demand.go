@@ -19,7 +19,7 @@ type demand struct {
 
 // add counts the request of one pod.
 func (d *demand) add(at time.Time, request api.ResourceList) {
-	d.turn(at)
+	d.rotate(at)
 	if d.now == nil {
 		d.now = sum{}
 	}
@@ -27,8 +27,8 @@ func (d *demand) add(at time.Time, request api.ResourceList) {
 	d.pods++
 }
 
-// turn begins a new period if the current one is over.
-func (d *demand) turn(at time.Time) {
+// rotate begins a new period if the current one is over.
+func (d *demand) rotate(at time.Time) {
 	switch past := at.Sub(d.since); {
 	case past > -grantUse && past < grantUse: // a write may have begun before the current period
 		return

@@ -51,7 +51,7 @@ func (l *Ledger) takeGrants(v view, counted *holdings, p *grantPlan, stopped fun
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.demand)) {
 		d, one := p.demand[name], p.of[name]
-		d.turn(v.now)
+		d.rotate(v.now)
 		one.path = counted.path(name)
 		if n := len(one.path); n > 0 && one.path[n-1].Name == v.top.Quota.Name && !stopped(one.path) && !p.ended {
 			one.room = counted.share(one.path, d, v.latest)

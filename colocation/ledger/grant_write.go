@@ -64,7 +64,7 @@ func (g *grants) written(key types.NamespacedName, p *grantPlan, began time.Time
 		in.of[held.Quota].demand.add(began, held.Request)
 	}
 	for name, one := range in.of {
-		if one.demand.turn(began); one.room == nil && one.demand.pods+one.demand.last == 0 {
+		if one.demand.rotate(began); one.room == nil && one.demand.pods+one.demand.last == 0 {
 			delete(in.of, name)
 			in.pruned++
 		}

@@ -66,7 +66,7 @@ func TestGrantDue(t *testing.T) {
 	expect(t, "many pods", (&granted{begun: now, spent: make([]reservation, maxSpent/2)}).due(now), true)
 	expect(t, "fewer pods", (&granted{begun: now, spent: make([]reservation, maxSpent/2-1)}).due(now), false)
 	d := demand{since: now, pods: 3}
-	d.turn(now.Add(-2 * grantUse))
+	d.rotate(now.Add(-2 * grantUse))
 	expect(t, "the clock was set back", d.pods, 0)
 }
 

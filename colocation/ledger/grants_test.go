@@ -400,11 +400,11 @@ func TestGrantUsable(t *testing.T) {
 func TestDemandTurn(t *testing.T) {
 	now := time.Now()
 	d := demand{since: now, pods: 3}
-	d.turn(now.Add(-time.Second))
+	d.rotate(now.Add(-time.Second))
 	expect(t, "pods", d.pods, 3)
-	d.turn(now.Add(grantUse))
+	d.rotate(now.Add(grantUse))
 	expect(t, "the period before", d.last, 3)
-	d.turn(now.Add(4 * grantUse))
+	d.rotate(now.Add(4 * grantUse))
 	expect(t, "long ago", d.last, 0)
 }
 

@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// TestStandings: what is used, reserved and limited in each quota, and by which quota on its path the least is left.
-func TestStandings(t *testing.T) {
+// TestStatuses: what is used, reserved and limited in each quota, and by which quota on its path the least is left.
+func TestStatuses(t *testing.T) {
 	org, a, b := makeQuota("org", "", "cpu=10 memory=8Gi"), makeQuota("a", "org", "cpu=8"), makeQuota("b", "org", "cpu=8")
 	org.IsParent = true
 	b.Admission = amounts("cpu=3")
@@ -20,7 +20,7 @@ func TestStandings(t *testing.T) {
 	expect(t, "reserved", l.reserve(l.Ledger, ask(makePod("b/two", "2", "cpu=1"))), "granted")
 	check := func(want map[string]string) {
 		t.Helper()
-		all, err := l.Standings()
+		all, err := l.Statuses()
 		if err != nil || len(all) != len(want) {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -35,15 +35,15 @@ func TestStandings(t *testing.T) {
 		"org": `{"used":{"cpu":"6","gpu":"1","memory":"1Gi"},"reserved":{"cpu":"1"},"limit":{"cpu":"10","memory":"8Gi"},"binds":{"cpu":"org","memory":"org"}}`,
 	})
 	l.Pods().Put(seenPod(makePod("a/more", "3", "cpu=2"), 4))
-	if all, _ := l.Standings(); all[1].Status.Binds["cpu"] != "org" {
+	if all, _ := l.Statuses(); all[1].Status.Binds["cpu"] != "org" {
 		t.Errorf("one cpu is left in org, two are in b: %v", all[1].Status.Binds)
 	}
 }
 
-// TestStandingsBehind: a replica that has not observed a pod that another one has dropped the reservation for is behind in that tree.
-func TestStandingsBehind(t *testing.T) {
+// TestStatusesBehind: a replica that has not observed a pod that another one has dropped the reservation for is behind in that tree.
+func TestStatusesBehind(t *testing.T) {
 	l := lay(t, makeQuota("a", "", "cpu=8"), makeQuota("b", "", "cpu=8"))
-	if _, err := l.Standings(); err != nil { // as long as no quota moves, no tree needs what another one does
+	if _, err := l.Statuses(); err != nil { // as long as no quota moves, no tree needs what another one does
 		t.Fatal(err)
 	}
 	q, _ := l.tree.Get("a")
@@ -51,31 +51,31 @@ func TestStandingsBehind(t *testing.T) {
 	for _, version := range []int{8, 9} { // in this order: a list never gets older
 		want := version < 9
 		l.Pods().Replace(nil, strconv.Itoa(version))
-		all, err := l.Standings()
+		all, err := l.Statuses()
 		if err != nil || len(all) != 2 || all[0].Behind != want || all[1].Behind {
 			t.Errorf("%d: %+v, %v", version, all, err)
 		}
 	}
 }
 
-// TestStandingsUnknown: before the pods are listed, nothing is said, not zero.
-func TestStandingsUnknown(t *testing.T) {
+// TestStatusesUnknown: before the pods are listed, nothing is said, not zero.
+func TestStatusesUnknown(t *testing.T) {
 	b := lay(t, makeQuota("q", "", "cpu=8"))
 	l := New(Options{Tree: b.options.Tree, Store: b.store, Counting: quota.Counting{}})
-	if all, err := l.Standings(); !errors.Is(err, errBehind) || all != nil {
+	if all, err := l.Statuses(); !errors.Is(err, errBehind) || all != nil {
 		t.Errorf("%v, %v", all, err)
 	}
 }
 
-// TestStandingsInCycle: each quota of a cycle stands for itself.
-func TestStandingsInCycle(t *testing.T) {
+// TestStatusesInCycle: each quota of a cycle has a status of its own.
+func TestStatusesInCycle(t *testing.T) {
 	l := lay(t, makeQuota("a", "b", "cpu=1"), makeQuota("b", "c", "cpu=2"), makeQuota("c", "a", "cpu=3"))
-	all, err := l.Standings()
+	all, err := l.Statuses()
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%v, %v", all, err)
 	}
 	for i, want := range []string{"a 1", "b 2", "c 3"} {
 		limit := all[i].Status.Limit["cpu"]
-		expect(t, "standing", all[i].Quota.Name+" "+limit.String(), want)
+		expect(t, "status", all[i].Quota.Name+" "+limit.String(), want)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
-// Standing is where a quota stands: what its owners may know of it.
-type Standing struct {
+// QuotaStatus is the status of a quota that its owners may read.
+type QuotaStatus struct {
 	Quota  types.NamespacedName
 	UID    types.UID
 	Status api.ElasticQuotaStatus
@@ -19,9 +19,9 @@ type Standing struct {
 	Behind bool
 }
 
-// Standings returns where each quota stands, sorted by name, except the reserved ones, which limit nothing. It fails like
+// Statuses returns the status of each quota, sorted by name, except the reserved ones, which limit nothing. It fails like
 // Report, and until the pods are known: nothing would seem to be used.
-func (l *Ledger) Standings() (all []Standing, _ error) {
+func (l *Ledger) Statuses() (all []QuotaStatus, _ error) {
 	tree, err := l.tree()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (l *Ledger) Standings() (all []Standing, _ error) {
 	}
 	for _, name := range names {
 		if path := tree.Line(name); len(path) > 0 && !api.ReservedQuota(name) {
-			all = append(all, Standing{path[0].Identity(), path[0].UID, now.status(path), now.behind[name]})
+			all = append(all, QuotaStatus{path[0].Identity(), path[0].UID, now.status(path), now.behind[name]})
 		}
 	}
 	return all, nil
@@ -66,7 +66,7 @@ func (t totals) copy(h *holdings, names []string) error {
 	return nil
 }
 
-// status returns where the first quota of a path stands. What is used of its limited resources is there even if it is zero.
+// status returns the status of the first quota of a path. What is used of its limited resources is there even if it is zero.
 func (t totals) status(path []*quota.Quota) api.ElasticQuotaStatus {
 	q := path[0]
 	s := api.ElasticQuotaStatus{Used: nonzero(t.used[q.Name]), Reserved: nonzero(t.reserved[q.Name]), Limit: api.ResourceList{}, Binds: map[corev1.ResourceName]string{}}
