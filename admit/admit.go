@@ -40,10 +40,11 @@ type Request struct {
 	Review *document.Document
 
 	notes
-	explanation explanation
-	resolution  resolution
-	pods        PodRoutes // of the chain that runs: see JudgePod
-	expected    bool
+	explanation   explanation
+	circumstances Circumstances
+	steps         []step    // of the chain that runs
+	pods          PodRoutes // of the chain that runs: see JudgePod
+	expected      bool
 }
 
 // Expected reports that the object is one that a workload under review would lead to, see JudgePod. What it refers to may be

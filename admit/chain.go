@@ -41,8 +41,8 @@ type step struct {
 	run     func(context.Context, *Request) (field.ErrorList, error)
 	commit  func(context.Context, *Request) (field.ErrorList, error) // as in Validator; nil for most steps
 
-	overrides *stepOverrides // nil if no override is about the step
-	ofPods    bool           // as in Validator
+	overriding Overriding // nil if no override is about the step
+	ofPods     bool       // as in Validator
 }
 
 // Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that

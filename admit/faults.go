@@ -79,7 +79,7 @@ func bodyOf(p *field.Error) string {
 // the API server counts one event and does not store many.
 func RefusalID(req *Request, problems []Problem) string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%s %s %v", req.Operation, req.ResourceName(), req.origin())
+	_, _ = fmt.Fprintf(sum, "%s %s %v", req.Operation, req.ResourceName(), req.Origin())
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		_, _ = fmt.Fprintf(sum, "\n%s: %s", p.Step, RuleOf(p.Error))
 	}

@@ -59,14 +59,14 @@ func (m Modes) CheckSteps(steps []string, at *field.Path) (problems field.ErrorL
 		if slices.Contains(steps, name) {
 			continue
 		}
-		problems = append(problems, noStep(name, steps, at))
+		problems = append(problems, NoStep(name, steps, at))
 	}
 	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 	return problems
 }
 
-// noStep returns the problem of a name that no step has.
-func noStep(name string, steps []string, at *field.Path) *field.Error {
+// NoStep returns the problem of a name that no step has.
+func NoStep(name string, steps []string, at *field.Path) *field.Error {
 	if best := nearest.Of(name, steps); best != "" {
 		return field.Invalid(at, name, "is not a step; did you mean "+best+"?")
 	}

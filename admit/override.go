@@ -1,7 +1,6 @@
 package admit
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,34 +47,6 @@ func (o *Override) UntilText() string {
 	return end.Format(time.RFC3339)
 }
 
-// ofUser reports whether the user of the request is one of those that the override is for.
-func (o *Override) ofUser(req *Request) bool {
-	if len(o.Users)+len(o.Groups) == 0 || slices.Contains(o.Users, req.UserInfo.Username) {
-		return true
-	}
-	return slices.ContainsFunc(req.UserInfo.Groups, func(group string) bool { return slices.Contains(o.Groups, group) })
-}
-
-// modeFor returns the mode that the override sets for a request that it matches.
-func (o *Override) modeFor(req *Request) Mode {
-	if o.EnforcePercent > 0 && req.origin().Draw(o.Name) < o.EnforcePercent {
-		return Enforce
-	}
-	return o.Mode
-}
-
-// details says how the override chose the mode for a request, and how long it will.
-func (o *Override) details(req *Request) (text string) {
-	if o.EnforcePercent > 0 {
-		origin := req.origin()
-		text = fmt.Sprintf(" (%s %s draws %d, enforcePercent is %d)", origin.Kind, origin.Name, origin.Draw(o.Name), o.EnforcePercent)
-	}
-	if end := o.UntilText(); end != "" {
-		text += " until " + end
-	}
-	return text
-}
-
 // exempts names the override in a warning about what it prevents; o may be nil.
 func (o *Override) exempts() string {
 	switch {
@@ -95,9 +66,9 @@ func (o *Override) Because() string {
 	return o.Reason + " (" + o.Ticket + ")"
 }
 
-// origin returns the workload of the object as it is stored, or as it is sent if it is new. A Deployment is of the same
+// Origin returns the workload of the object as it is stored, or as it is sent if it is new. A Deployment is of the same
 // origin as its pods.
-func (r *Request) origin() Origin {
+func (r *Request) Origin() Origin {
 	object, kind := r.OldObject, r.Kind.Kind
 	if object == nil {
 		object = r.Object
@@ -115,30 +86,51 @@ func (r *Request) origin() Origin {
 	return origin
 }
 
-// Loosens reports whether one of several overrides may set a weaker mode for a step than the step has without it, in
-// its own mode, which base is, or by a later override.
-func Loosens(overrides []Override, i int, step string, base Mode) bool {
-	strictest := base
-	for _, later := range overrides[i+1:] {
-		if strictest.rank() == 0 {
-			break // there is none stricter, and there may be thousands of overrides
-		}
-		if later.Concerns(step) {
-			strictest = stricter(strictest, later.strictest())
-		}
-	}
-	return overrides[i].Mode.rank() > strictest.rank()
+// Overriding decides whether an override sets the mode of a step for a request: it returns the mode and the override, or a nil
+// override. Package override has the one for the overrides of a policy.
+type Overriding func(*Request) (Mode, *Override, error)
+
+// WithOverrides returns the chain with steps whose modes depend on the request. of returns how a step's does, or nil. Call it last,
+// after WithModes.
+func (c Chain) WithOverrides(of func(Step) Overriding) Chain {
+	return c.with(func(s *step) { s.overriding = of(s.Step) })
 }
 
-// strictest returns the strictest mode that the override sets.
-func (o *Override) strictest() Mode {
-	if o.EnforcePercent > 0 {
-		return Enforce
+// resolve returns the mode of the step for a request, and the override that sets it, or nil.
+func (s *step) resolve(req *Request) (Mode, *Override, error) {
+	if s.overriding != nil {
+		if mode, o, err := s.overriding(req); o != nil || err != nil {
+			return mode, o, err
+		}
 	}
-	return o.Mode
+	return s.Mode, nil, nil
 }
 
-// rank returns the position of the mode in AllModes, from 0, the strictest; an unset mode is enforced.
-func (m Mode) rank() int { return max(0, slices.Index(AllModes, m)) }
+// ModeOf returns the mode that a step of the running chain has for the request; otherwise, if the chain does not have the
+// step, or if its mode cannot be decided yet, so that the step will fail.
+func (r *Request) ModeOf(name string, otherwise Mode) Mode {
+	explained := r.explanation.wanted
+	defer func() { r.explanation.wanted = explained }()
+	r.explanation.wanted = false // the step explains its mode itself
+	for i := range r.steps {
+		if s := &r.steps[i]; s.Name == name {
+			if mode, _, err := s.resolve(r); err == nil {
+				return mode
+			}
+		}
+	}
+	return otherwise
+}
 
-func stricter(a, b Mode) Mode { return AllModes[min(a.rank(), b.rank())] }
+// Circumstances are what has been asked about a request to decide the modes of its steps. All steps of a review see the same.
+type Circumstances struct {
+	Now time.Time // zero until the first step asks
+	// Asked reports whether the labels of the request's namespace have been asked for.
+	Asked bool
+	Space labels.Set // the labels of the namespace
+	Known bool
+	Err   error // why they are not known
+}
+
+// Circumstances returns what has been asked about the request; package override keeps it.
+func (r *Request) Circumstances() *Circumstances { return &r.circumstances }

@@ -20,7 +20,7 @@ type After func(*Request, StepResult)
 // panics is a PanicError. after may be nil.
 func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, error) {
 	result := Result{Steps: make([]StepResult, 0, len(c.steps))}
-	req.explanation.wanted, req.explanation.hidingValues, req.resolution.steps = c.explained, c.hidingValues, c.steps
+	req.explanation.wanted, req.explanation.hidingValues, req.steps = c.explained, c.hidingValues, c.steps
 	req.pods = c.pods
 	for _, s := range c.steps {
 		if s.Idle || s.commit != nil && len(result.Problems) > 0 {
@@ -61,17 +61,11 @@ func (c Chain) Run(ctx context.Context, req *Request, after After) (Result, erro
 // override is audited.
 func (s *step) override(req *Request) (*Override, error) {
 	mode, o, err := s.resolve(req)
-	if s.overrides != nil && req.Explained() {
-		s.overrides.explainEnded(req)
-	}
 	if o == nil || err != nil {
 		return nil, err
 	}
 	s.Mode = mode
 	req.Audit("override."+s.Name, o.Name)
-	if req.Explained() {
-		req.Explain("override %s: mode %s%s: %s", o.Name, string(mode), o.details(req), o.Because())
-	}
 	return o, nil
 }
 
@@ -93,7 +87,7 @@ func (s step) attempt(ctx context.Context, req *Request, override *Override) (St
 	_ = subject.Try(func() error {
 		done.Refused, failure = s.call(ctx, req)
 		// An object that cannot be decoded is the user's fault, even if the step has failed because of it.
-		if err := unreadable(req); err != nil && !isBug(failure) {
+		if err := req.Unreadable(); err != nil && !isBug(failure) {
 			done.Refused, failure = field.ErrorList{err}, nil
 		}
 		done.Changed = subject.Edits() != before
@@ -207,9 +201,9 @@ func Classify(err error) (field.ErrorList, error) {
 	return nil, err
 }
 
-// unreadable returns the error of the first part of the request's objects that has the wrong JSON type, or nil.
-func unreadable(req *Request) *field.Error {
-	for _, d := range []*document.Document{req.Object, req.OldObject} {
+// Unreadable returns the error of the first part of the request's objects that has the wrong JSON type, or nil.
+func (r *Request) Unreadable() *field.Error {
+	for _, d := range []*document.Document{r.Object, r.OldObject} {
 		if d == nil {
 			continue
 		}

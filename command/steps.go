@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
@@ -113,7 +114,7 @@ type stepRow struct {
 }
 
 func stepRows(listed suite.List, policy *config.Policy, gates gate.Set) []stepRow {
-	rows, overrides, now := []stepRow{}, config.SectionOf[admit.Overrides](policy).Compile(), time.Now()
+	rows, overrides, now := []stepRow{}, config.SectionOf[override.List](policy).Compile(), time.Now()
 	for _, r := range listed.Table(policy, gates) {
 		for _, s := range r.Chain.WithModes(config.SectionOf[admit.Modes](policy)).Steps() {
 			on := gates.On(r.Gate) && gates.On(s.Gate) && s.Mode != admit.Off

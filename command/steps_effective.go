@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
@@ -82,7 +83,8 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 	if err != nil {
 		return err
 	}
-	routes := suite.Instance{Suites: listed, Policy: policy, Gates: gates, Cluster: opened}.Routes()
+	in := suite.Instance{Suites: listed, Policy: policy, Gates: gates, Cluster: opened}
+	routes := in.Routes()
 	requests, err := p.describedRequests(o, gates, routes)
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 	rows := []effectiveRow{}
 	for _, d := range requests {
 		for _, r := range routes {
-			some, err := o.rows(d, r)
+			some, err := o.rows(d, in, r)
 			if err != nil {
 				return err
 			}
@@ -109,7 +111,7 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 
 // printUnknownNamespaces names the namespaces whose labels are not known, if an override depends on them.
 func printUnknownNamespaces(to io.Writer, policy *config.Policy, opened *cluster.Cluster, requests []described) {
-	if !slices.ContainsFunc(config.SectionOf[admit.Overrides](policy), func(o admit.OverrideSpec) bool { return o.NamespaceSelector != nil }) {
+	if !slices.ContainsFunc(config.SectionOf[override.List](policy), func(o override.Spec) bool { return o.NamespaceSelector != nil }) {
 		return
 	}
 	reader, printed := opened.Reader([]string{admit.CollectionNamespaces}), []string(nil)
@@ -161,7 +163,7 @@ func (o effectiveOptions) request(d described, r admit.Route) (*admit.Request, e
 }
 
 // rows returns the modes of the steps of a route for a request; none if the route is for other kinds.
-func (o effectiveOptions) rows(d described, r admit.Route) (rows []effectiveRow, err error) {
+func (o effectiveOptions) rows(d described, in suite.Instance, r admit.Route) (rows []effectiveRow, err error) {
 	req, err := o.request(d, r)
 	if err != nil {
 		return nil, err
@@ -171,7 +173,8 @@ func (o effectiveOptions) rows(d described, r admit.Route) (rows []effectiveRow,
 		return nil, nil
 	}
 	now := time.Now()
-	for _, e := range r.Chain.Effective(req) {
+	overrides, around := in.Overrides(r)
+	for _, e := range override.Modes(r.Chain.Steps(), overrides, around, req) {
 		row := effectiveRow{Object: d.about, Path: r.Path, Suite: r.Suite, Step: e.Name, Mode: string(e.Mode), Idle: e.Idle}
 		for _, perhaps := range e.Perhaps {
 			row.Perhaps = append(row.Perhaps, rowOf(&perhaps, now))

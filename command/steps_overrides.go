@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 )
 
@@ -78,7 +79,7 @@ func (r overrideRow) text(conditions bool) string {
 
 // printEnds warns of the overrides that have ended or end soon.
 func (p Program) printEnds(policy *config.Policy) {
-	for _, text := range config.SectionOf[admit.Overrides](policy).Ending(time.Now()) {
+	for _, text := range config.SectionOf[override.List](policy).Ending(time.Now()) {
 		_, _ = fmt.Fprintf(p.Out, "warning: %s\n", text)
 	}
 }

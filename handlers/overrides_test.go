@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 )
 
 // TestOverridesAreReported: each use of an override is in the log line and counted, also if the step is off.
@@ -20,9 +21,9 @@ func TestOverridesAreReported(t *testing.T) {
 		return admit.Mutator[admit.Pod]{Name: name, Run: func(context.Context, *admit.Request, *admit.Pod) error { return nil }}
 	}
 	r := route(nil)
-	r.Chain = admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{named("a"), named("b"), named("c")}).WithOverrides([]admit.Override{
+	r.Chain = admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{named("a"), named("b"), named("c")}).WithOverrides(override.Of([]admit.Override{
 		{Name: "first", Steps: []string{"a"}, Mode: admit.Off}, {Name: "second", Steps: []string{"a", "c"}, Mode: admit.Warn}},
-		admit.OverrideContext{Now: time.Now})
+		override.Context{Now: time.Now}))
 	var line bytes.Buffer
 	log := logrus.New()
 	log.SetOutput(&line)

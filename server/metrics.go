@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/metric"
@@ -64,7 +64,7 @@ func overrideMetrics(inForce func() *config.Policy) prometheus.Collector {
 		if policy == nil {
 			return
 		}
-		for _, o := range config.SectionOf[admit.Overrides](policy) {
+		for _, o := range config.SectionOf[override.List](policy) {
 			if end := o.End(); !end.IsZero() {
 				add(expiry, float64(end.Unix()), o.Name)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 	"usher.dev/usher/test/configtest"
 )
@@ -22,7 +22,7 @@ func endingPolicy(t *testing.T) *config.Policy {
 	return configtest.Parse(t, `overrides:
 - {name: past, steps: [a], mode: warn, until: 1999-12-30, reason: why}
 - {name: soon, steps: [a], mode: warn, until: 2000-01-10, reason: why}
-- {name: always, steps: [a], mode: enforce, reason: why}`, config.Section[admit.Overrides]{Name: "overrides"})
+- {name: always, steps: [a], mode: enforce, reason: why}`, config.Section[override.List]{Name: "overrides"})
 }
 
 // TestOverridesAreRecalledDaily: an override that ends soon, or has ended, is logged once a day.

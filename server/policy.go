@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/callers"
 	"usher.dev/usher/server/ratelimit"
@@ -107,7 +108,7 @@ func without(names, others []string) []string {
 // warnOfEnds logs the overrides of the policy in force that end soon, or have ended.
 func (s *service) warnOfEnds() {
 	if policy := s.inForce.Load(); policy != nil {
-		for _, text := range config.SectionOf[admit.Overrides](policy).Ending(time.Now()) {
+		for _, text := range config.SectionOf[override.List](policy).Ending(time.Now()) {
 			s.Log.Warn("policy: " + text)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 )
 
@@ -156,10 +157,10 @@ func RefusesByPods(policy *config.Policy) bool {
 	if section := config.SectionOf[*WorkloadPolicy](policy); section != nil && section.Mode == admit.Enforce {
 		return true
 	}
-	enforces := func(o admit.OverrideSpec) bool {
+	enforces := func(o override.Spec) bool {
 		return slices.Contains(o.Steps, workloadsName) && (o.Mode == admit.Enforce || o.EnforcePercent != nil)
 	}
-	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce || slices.ContainsFunc(config.SectionOf[admit.Overrides](policy), enforces)
+	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce || slices.ContainsFunc(config.SectionOf[override.List](policy), enforces)
 }
 
 // NotOfWorkload returns the match condition for what OfWorkload does not exempt.

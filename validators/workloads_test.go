@@ -7,14 +7,15 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 )
 
 // TestRefusesWorkloads: the webhook for workloads stops requests while usher is unavailable only under policies that may refuse one.
 func TestRefusesWorkloads(t *testing.T) {
-	override := func(o admit.OverrideSpec) admit.Overrides {
+	overridden := func(o override.Spec) override.List {
 		o.Steps = []string{workloadsName}
-		return admit.Overrides{o}
+		return override.List{o}
 	}
 	percent := 10
 	for _, c := range []struct {
@@ -27,9 +28,9 @@ func TestRefusesWorkloads(t *testing.T) {
 		{"the default", &WorkloadPolicy{}, false},
 		{"enforce", &WorkloadPolicy{Mode: admit.Enforce}, true},
 		{"enforced by modes", admit.Modes{workloadsName: admit.Enforce}, true},
-		{"enforced by an override", override(admit.OverrideSpec{Mode: admit.Enforce}), true},
-		{"enforced for some", override(admit.OverrideSpec{EnforcePercent: &percent}), true},
-		{"off by an override", override(admit.OverrideSpec{Mode: admit.Off}), false},
+		{"enforced by an override", overridden(override.Spec{Mode: admit.Enforce}), true},
+		{"enforced for some", overridden(override.Spec{EnforcePercent: &percent}), true},
+		{"off by an override", overridden(override.Spec{Mode: admit.Off}), false},
 		{"label rules", LabelRules{{}}, false},
 		{"label rules for workloads", LabelRules{{Workloads: true}}, true},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
 )
@@ -120,7 +121,7 @@ func TestQuotaMetaOverridden(t *testing.T) {
 			checks := []admit.Validator[admit.Pod]{quotaMeta(QuotaMembership{Tree: growing(), Evaluated: c.base}), evaluateQuota(QuotaAdmission{})}
 			o := admit.Override{Name: "o", Steps: []string{"evaluate-quota"}, Namespaces: []string{"ns"}, Mode: c.mode}
 			chain := admit.Validate(admit.AsPod, checks).WithModes(admit.Modes{"evaluate-quota": c.base}).
-				WithOverrides([]admit.Override{o}, admit.OverrideContext{Now: time.Now})
+				WithOverrides(override.Of([]admit.Override{o}, override.Context{Now: time.Now}))
 			d, err := document.Parse([]byte(quotaPod("name=gone", "")))
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/config"
@@ -168,7 +169,7 @@ func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.
 			}
 		}
 	}
-	overrides := config.SectionOf[admit.Overrides](p.Policy).Compile()
+	overrides := config.SectionOf[override.List](p.Policy).Compile()
 	for i := range overrides {
 		if overrides[i].Concerns(problem.Step) {
 			step.Why = append(step.Why, p.Override(&overrides[i]))

@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/config"
@@ -93,9 +94,9 @@ func (in Instance) End(ctx context.Context) {
 
 // Routes returns the enabled routes with their enabled steps, in the modes of the policy and of its overrides.
 func (in Instance) Routes() (served []admit.Route) {
-	modes, overrides, around := config.SectionOf[admit.Modes](in.Policy), config.SectionOf[admit.Overrides](in.Policy).Compile(), in.around()
+	modes, overrides, around := config.SectionOf[admit.Modes](in.Policy), config.SectionOf[override.List](in.Policy).Compile(), in.around()
 	for _, r := range in.Table() {
-		r.Chain = r.Chain.Gated(in.Gates.On).WithModes(modes).WithOverrides(overrides, aroundRoute(r, around))
+		r.Chain = r.Chain.Gated(in.Gates.On).WithModes(modes).WithOverrides(override.Of(overrides, aroundRoute(r, around)))
 		if in.Gates.On(r.Gate) && len(r.Chain.Steps()) > 0 {
 			served = append(served, r)
 		}
@@ -107,8 +108,13 @@ func (in Instance) Routes() (served []admit.Route) {
 	return served
 }
 
+// Overrides returns the overrides of the policy, and what they depend on for the requests of a route.
+func (in Instance) Overrides(r admit.Route) ([]admit.Override, override.Context) {
+	return config.SectionOf[override.List](in.Policy).Compile(), aroundRoute(r, in.around())
+}
+
 // podRoutes returns the routes that the steps of a suite may ask about pods in the namespaces that the suite is for.
-func (in Instance) podRoutes(routes []admit.Route, suite string, around admit.OverrideContext) (all admit.PodRoutes) {
+func (in Instance) podRoutes(routes []admit.Route, suite string, around override.Context) (all admit.PodRoutes) {
 	before := in.Suites.Names()
 	before = before[:max(0, slices.Index(before, suite))]
 	for _, r := range routes {
@@ -162,15 +168,15 @@ func (in Instance) SwitchesOn(path string) string {
 }
 
 // around returns what overrides depend on: nothing while routes are only listed.
-func (in Instance) around() admit.OverrideContext {
+func (in Instance) around() override.Context {
 	if in.Cluster == nil {
-		return admit.OverrideContext{}
+		return override.Context{}
 	}
 	now := in.Now
 	if now == nil {
 		now = time.Now
 	}
-	return admit.OverrideContext{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
+	return override.Context{Now: now, Namespace: in.Cluster.Reader([]string{admit.CollectionNamespaces}).NamespaceMeta}
 }
 
 // LimitRanges returns the LimitRanges of a namespace, or none if the suites keep none.
@@ -183,7 +189,7 @@ func (in Instance) LimitRanges(namespace string) ([]*corev1.LimitRange, error) {
 
 // aroundRoute returns the surroundings for the requests of one route. Reviews of nodes never wait for the state of the
 // cluster.
-func aroundRoute(r admit.Route, around admit.OverrideContext) admit.OverrideContext {
+func aroundRoute(r admit.Route, around override.Context) override.Context {
 	if !mayHaveNamespace(r) {
 		around.Namespace = nil
 	}

@@ -7,11 +7,12 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 )
 
 // TestAroundRoute: the mode of a step for nodes depends on no namespace, so that heartbeats do not wait for one.
 func TestAroundRoute(t *testing.T) {
-	around := admit.OverrideContext{Namespace: func(string) (ns admit.Namespace, known bool, err error) { return ns, false, admit.ErrNotReady }}
+	around := override.Context{Namespace: func(string) (ns admit.Namespace, known bool, err error) { return ns, false, admit.ErrNotReady }}
 	namespaces := admit.Pods()
 	namespaces[0].Kind.Kind, namespaces[0].Scope = "Namespace", registration.ClusterScope
 	for _, c := range []struct {

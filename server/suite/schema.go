@@ -7,6 +7,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/ratelimit"
 )
@@ -61,13 +62,13 @@ func modesSection(steps []string, inDefault string) config.Section[admit.Modes] 
 }
 
 // overridesSection returns the section overrides, of the given steps. optIn are the labels by which namespaces opt in.
-func overridesSection(steps, clusterScoped []string, optIn []admit.Label) config.Section[admit.Overrides] {
-	return config.Section[admit.Overrides]{Name: "overrides", Setting: true, Check: admit.Overrides.Check,
+func overridesSection(steps, clusterScoped []string, optIn []admit.Label) config.Section[override.List] {
+	return config.Section[override.List]{Name: "overrides", Setting: true, Check: override.List.Check,
 		Tag: `doc:"exceptions to the modes; the first that matches a request sets the mode of its steps"`,
-		CheckWith: func(all admit.Overrides, policy *config.Policy, at *field.Path) field.ErrorList {
+		CheckWith: func(all override.List, policy *config.Policy, at *field.Path) field.ErrorList {
 			return all.CheckSteps(steps, clusterScoped, optIn, config.SectionOf[admit.Modes](policy), at)
 		},
-		Warnings: func(all admit.Overrides, policy *config.Policy, at *field.Path) []string {
+		Warnings: func(all override.List, policy *config.Policy, at *field.Path) []string {
 			return all.Warnings(config.SectionOf[admit.Modes](policy), at)
 		}}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
 	"usher.dev/usher/test/configtest"
 )
@@ -17,8 +18,8 @@ func ofSteps() []config.Declared {
 	return []config.Declared{modesSection(steps, ""), overridesSection(steps, []string{"overcommit"}, []admit.Label{{Key: "in", Value: "yes"}})}
 }
 
-// override returns a policy with one override: a valid one, to which more is added.
-func override(more string) string {
+// overrideText returns a policy with one override: a valid one, to which more is added.
+func overrideText(more string) string {
 	return "overrides: [{name: a, steps: [denied-names], reason: why, " + more + "}]"
 }
 
@@ -38,25 +39,25 @@ func TestOverrideProblems(t *testing.T) {
 		{"a misspelt step", `overrides: [{name: a, steps: [lifespn, nonsense], mode: warn, reason: x}]`, []string{
 			`overrides[0].steps[0]: Invalid value: "lifespn": is not a step; did you mean lifespan?`, `overrides[0].steps[1]: Unsupported value: "nonsense"`}},
 		{"a step twice", `overrides: [{name: a, steps: [lifespan, lifespan], mode: warn, reason: x}]`, []string{`overrides[0].steps[1]: Duplicate value: "lifespan"`}},
-		{"a namespace that cannot be", override("mode: off, namespaces: [A, 'x*', ok, ok]"), []string{
+		{"a namespace that cannot be", overrideText("mode: off, namespaces: [A, 'x*', ok, ok]"), []string{
 			`overrides[0].namespaces[0]: Invalid value: "A": can never be the name`, `overrides[0].namespaces[1]`, `overrides[0].namespaces[3]: Duplicate`}},
-		{"both for namespaces", override("mode: off, namespaces: [a], namespaceSelector: {matchLabels: {a: b}}"), []string{
+		{"both for namespaces", overrideText("mode: off, namespaces: [a], namespaceSelector: {matchLabels: {a: b}}"), []string{
 			"overrides[0].namespaceSelector: Forbidden: there is also namespaces"}},
-		{"a bad selector", override("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: Is}]}"), []string{
+		{"a bad selector", overrideText("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: Is}]}"), []string{
 			`overrides[0].namespaceSelector.matchExpressions[0].operator`}},
-		{"one of nothing", override("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: In}]}"), []string{
+		{"one of nothing", overrideText("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: In}]}"), []string{
 			`overrides[0].namespaceSelector.matchExpressions[0].values`}},
-		{"two values", override("mode: enforce, selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [c]}]}"), []string{
+		{"two values", overrideText("mode: enforce, selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [c]}]}"), []string{
 			`overrides[0].selector: Invalid value: "a=b,a in (c)": can never match: what it asks of a is a contradiction`}},
-		{"a value that is excluded", override("mode: enforce, selector: {matchExpressions: [{key: a, operator: In, values: [c]}, {key: a, operator: NotIn, values: [c, d]}]}"), []string{
+		{"a value that is excluded", overrideText("mode: enforce, selector: {matchExpressions: [{key: a, operator: In, values: [c]}, {key: a, operator: NotIn, values: [c, d]}]}"), []string{
 			"overrides[0].selector"}},
-		{"there and not there", override("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}"), []string{
+		{"there and not there", overrideText("mode: off, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}"), []string{
 			"overrides[0].namespaceSelector"}},
-		{"users by pattern", override(`mode: off, users: ["*", "", "system:serviceaccount:ns", x, x]`), []string{
+		{"users by pattern", overrideText(`mode: off, users: ["*", "", "system:serviceaccount:ns", x, x]`), []string{
 			`overrides[0].users[0]: Invalid value: "*": users are exact names`, `overrides[0].users[1]: Invalid value: ""`,
 			`overrides[0].users[2]: Invalid value: "system:serviceaccount:ns": can never match`, `overrides[0].users[4]: Duplicate`}},
-		{"groups by pattern", override(`mode: off, groups: ["dev*", ""]`), []string{"overrides[0].groups[0]", "overrides[0].groups[1]"}},
-		{"an unknown mode", override("mode: strict"), []string{`overrides[0].mode: Invalid value: "strict": must be one of [enforce warn dryrun off]`}},
+		{"groups by pattern", overrideText(`mode: off, groups: ["dev*", ""]`), []string{"overrides[0].groups[0]", "overrides[0].groups[1]"}},
+		{"an unknown mode", overrideText("mode: strict"), []string{`overrides[0].mode: Invalid value: "strict": must be one of [enforce warn dryrun off]`}},
 		{"percents", `overrides: [{name: a, steps: [lifespan], enforcePercent: 101, reason: x}, {name: b, steps: [lifespan], enforcePercent: -1, reason: x},
 			{name: c, steps: [lifespan], enforcePercent: "5", reason: x}, {name: d, steps: [lifespan], enforcePercent: 5, mode: enforce, reason: x}]`, []string{
 			"overrides[0].enforcePercent: Invalid value: 101: must be from 0 to 100", "overrides[1].enforcePercent", "overrides[2].enforcePercent",
@@ -66,18 +67,18 @@ func TestOverrideProblems(t *testing.T) {
 			`overrides[0].until: Invalid value: "31.1.2027": must be the last day, such as 2027-01-31`, "overrides[1].until", "overrides[2].until"}},
 		{"a step for nodes in namespaces", `overrides: [{name: a, steps: [overcommit, lifespan], mode: warn, namespaces: [b], reason: x}]`, []string{
 			`overrides[0].steps[0]: Invalid value: "overcommit": is about objects outside of namespaces`}},
-		{"an unknown field", override("mode: warn, expires: 2027-01-31"), []string{"overrides[0].expires: Forbidden: unknown field"}},
+		{"an unknown field", overrideText("mode: warn, expires: 2027-01-31"), []string{"overrides[0].expires: Forbidden: unknown field"}},
 		{"no list", "overrides: {a: b}", []string{"overrides: Invalid value"}},
-		{"a ticket that is a number", override("mode: warn, ticket: 17"), []string{`overrides[0].ticket: Invalid value: 17: must be text, and is a number; quote it: "17"`}},
-		{"a pod that exempts itself", override("mode: off, selector: {matchLabels: {a: b}}"), []string{
+		{"a ticket that is a number", overrideText("mode: warn, ticket: 17"), []string{`overrides[0].ticket: Invalid value: 17: must be text, and is a number; quote it: "17"`}},
+		{"a pod that exempts itself", overrideText("mode: off, selector: {matchLabels: {a: b}}"), []string{
 			"overrides[0].selector: Forbidden: denied-names would be off for every object with these labels, and anyone can write labels; name the namespaces"}},
-		{"by any user", override("mode: off, groups: [dev, 'system:authenticated'], selector: {matchLabels: {a: b}}"), []string{
+		{"by any user", overrideText("mode: off, groups: [dev, 'system:authenticated'], selector: {matchLabels: {a: b}}"), []string{
 			"overrides[0].selector: Forbidden: denied-names would be off for every object with these labels, and system:authenticated sends the objects of all users"}},
-		{"by a controller", override("mode: off, users: ['system:serviceaccount:kube-system:replicaset-controller'], selector: {matchLabels: {a: b}}"), []string{
+		{"by a controller", overrideText("mode: off, users: ['system:serviceaccount:kube-system:replicaset-controller'], selector: {matchLabels: {a: b}}"), []string{
 			"replicaset-controller sends the objects of all users; name the namespaces as well"}},
-		{"in every namespace that has opted in", override("mode: off, namespaceSelector: {matchLabels: {in: 'yes'}}, selector: {matchLabels: {a: b}}"), []string{
+		{"in every namespace that has opted in", overrideText("mode: off, namespaceSelector: {matchLabels: {in: 'yes'}}, selector: {matchLabels: {a: b}}"), []string{
 			"anyone can write labels, and namespaceSelector in=yes selects every namespace that usher is called for"}},
-		{"with an empty namespaceSelector", override("mode: off, namespaceSelector: {}, selector: {matchLabels: {a: b}}"), []string{"anyone can write labels"}},
+		{"with an empty namespaceSelector", overrideText("mode: off, namespaceSelector: {}, selector: {matchLabels: {a: b}}"), []string{"anyone can write labels"}},
 		{"from a stricter one that follows", `{modes: {lifespan: dryrun}, overrides: [{name: a, steps: [lifespan], mode: dryrun, selector: {matchLabels: {a: b}}, reason: x},
 			{name: b, steps: [lifespan], mode: enforce, namespaces: [prod], reason: x}]}`, []string{"overrides[0].selector: Forbidden: lifespan would be dryrun"}},
 		{"from a rollout that follows", `{modes: {lifespan: off}, overrides: [{name: a, steps: [lifespan], mode: warn, selector: {matchLabels: {a: b}}, reason: x},
@@ -92,21 +93,21 @@ func TestOverrideProblems(t *testing.T) {
 // TestOverridesAccepted: what is allowed, with the warnings about what is probably not meant.
 func TestOverridesAccepted(t *testing.T) {
 	for _, c := range []struct{ name, policy, warning string }{
-		{"until a day", override("mode: off, until: 2027-01-31"), ""},
-		{"that has passed", override("mode: off, until: 2001-01-31"), ""},
-		{"without an end", override("mode: off"), "overrides[0]: override a loosens denied-names for ever; give it an end with until"},
+		{"until a day", overrideText("mode: off, until: 2027-01-31"), ""},
+		{"that has passed", overrideText("mode: off, until: 2001-01-31"), ""},
+		{"without an end", overrideText("mode: off"), "overrides[0]: override a loosens denied-names for ever; give it an end with until"},
 		{"a step for nodes by group", `overrides: [{name: a, steps: [overcommit], mode: warn, groups: [b], namespaceSelector: {}, until: 2027-01-31, reason: x}]`, ""},
-		{"that only tightens", "modes: {denied-names: warn}\n" + override("mode: enforce"), ""},
-		{"tightens by labels alone", "modes: {denied-names: warn}\n" + override("mode: enforce, selector: {matchLabels: {a: b}}"), ""},
-		{"loosens by labels of a namespace's objects", override("mode: off, until: 2027-01-31, namespaces: [a], selector: {matchLabels: {a: b}}"), ""},
-		{"and by labels of namespaces", override("mode: off, until: 2027-01-31, namespaceSelector: {matchLabels: {a: b}}, selector: {matchLabels: {a: b}}"), ""},
-		{"and by groups", override("mode: off, until: 2027-01-31, groups: [build], selector: {matchLabels: {a: b}}"), ""},
-		{"by a controller", override("mode: off, until: 2027-01-31, users: ['system:serviceaccount:kube-system:replicaset-controller']"),
+		{"that only tightens", "modes: {denied-names: warn}\n" + overrideText("mode: enforce"), ""},
+		{"tightens by labels alone", "modes: {denied-names: warn}\n" + overrideText("mode: enforce, selector: {matchLabels: {a: b}}"), ""},
+		{"loosens by labels of a namespace's objects", overrideText("mode: off, until: 2027-01-31, namespaces: [a], selector: {matchLabels: {a: b}}"), ""},
+		{"and by labels of namespaces", overrideText("mode: off, until: 2027-01-31, namespaceSelector: {matchLabels: {a: b}}, selector: {matchLabels: {a: b}}"), ""},
+		{"and by groups", overrideText("mode: off, until: 2027-01-31, groups: [build], selector: {matchLabels: {a: b}}"), ""},
+		{"by a controller", overrideText("mode: off, until: 2027-01-31, users: ['system:serviceaccount:kube-system:replicaset-controller']"),
 			"loosens denied-names for all users: system:serviceaccount:kube-system:replicaset-controller sends what any of them asks for"},
-		{"by a controller in a namespace", override("mode: off, until: 2027-01-31, namespaces: [a], groups: ['system:serviceaccounts:kube-system']"), ""},
-		{"an empty selector", override("mode: off, until: 2027-01-31, selector: {}"), ""},
-		{"a rollout", override("enforcePercent: 10, until: 2027-01-31"), ""},
-		{"of a step that is not enforced", "modes: {denied-names: warn}\n" + override("enforcePercent: 10, until: 2027-01-31"),
+		{"by a controller in a namespace", overrideText("mode: off, until: 2027-01-31, namespaces: [a], groups: ['system:serviceaccounts:kube-system']"), ""},
+		{"an empty selector", overrideText("mode: off, until: 2027-01-31, selector: {}"), ""},
+		{"a rollout", overrideText("enforcePercent: 10, until: 2027-01-31"), ""},
+		{"of a step that is not enforced", "modes: {denied-names: warn}\n" + overrideText("enforcePercent: 10, until: 2027-01-31"),
 			"overrides[0]: override a enforces denied-names for some workloads, but without it the mode is warn; leave the step out of modes"},
 		{"shadowed", `overrides: [{name: a, steps: [lifespan, environment], mode: warn, until: 2027-01-31, reason: x},
 			{name: b, steps: [lifespan], namespaces: [c], mode: off, until: 2027-01-31, reason: x}]`,
@@ -134,7 +135,7 @@ func TestOverridesAccepted(t *testing.T) {
 
 // TestOverrideEnds: a day ends with its last second in UTC, and 14 days before there is a warning.
 func TestOverrideEnds(t *testing.T) {
-	day, moment := override("mode: off, until: 2027-01-31, ticket: T-1"), override("mode: off, until: '2027-01-31T20:00:00+02:00'")
+	day, moment := overrideText("mode: off, until: 2027-01-31, ticket: T-1"), overrideText("mode: off, until: '2027-01-31T20:00:00+02:00'")
 	for _, c := range []struct{ name, policy, now, want string }{
 		{"long before", day, "2027-01-17T23:59:59Z", ""},
 		{"14 days before", day, "2027-01-18T00:00:00Z", "override a ends after 2027-01-31, in 14 days; then the other modes of denied-names hold: why (T-1)"},
@@ -143,7 +144,7 @@ func TestOverrideEnds(t *testing.T) {
 		{"the first second after", day, "2027-02-01T00:00:00Z", "override a has ended, after 2027-01-31, and has no effect; remove it from the policy"},
 		{"before a moment", moment, "2027-01-31T17:59:59Z", "override a ends after 2027-01-31T18:00:00Z, in 0 hours"},
 		{"the moment", moment, "2027-01-31T18:00:00Z", "override a has ended, after 2027-01-31T18:00:00Z"},
-		{"without an end", override("mode: off"), "2027-01-31T18:00:00Z", ""},
+		{"without an end", overrideText("mode: off"), "2027-01-31T18:00:00Z", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			policy := configtest.Parse(t, c.policy, ofSteps()...)
@@ -151,7 +152,7 @@ func TestOverrideEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(config.SectionOf[admit.Overrides](policy).Ending(now), "\n"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			if got := strings.Join(config.SectionOf[override.List](policy).Ending(now), "\n"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -1,42 +1,45 @@
-package admit
+package override
 
-import "slices"
+import (
+	"slices"
+
+	"usher.dev/usher/admit"
+)
 
 // Effective is the mode of a step for a request, and why.
 type Effective struct {
-	Step
+	admit.Step
 	// Mode is the mode if none of Perhaps matches, and Override sets it; nil: no override.
-	Mode     Mode
-	Override *Override
+	Mode     admit.Mode
+	Override *admit.Override
 	// Draw is the number of the workload, and Drawn reports whether it is known. It counts for an EnforcePercent.
 	Draw  int
 	Drawn bool
 	// Perhaps are the overrides that come first and match, depending on what is not known of the request.
-	Perhaps []Override
+	Perhaps []admit.Override
 	// Err is why the mode cannot be decided.
 	Err error
 }
 
-// Effective returns the modes that the steps have for a request. The request may have no object or no user: then they
-// are not known. With both, the modes are those that Run uses.
-func (c Chain) Effective(req *Request) (all []Effective) {
-	for i := range c.steps {
-		s := &c.steps[i]
-		e := Effective{Step: s.Step, Mode: s.Mode}
-		if s.overrides != nil {
-			s.overrides.decide(req, &e)
+// Modes returns the modes that steps have for a request under overrides. The request may have no object or no user: then they
+// are not known. With both, the modes are those of a chain with the overrides.
+func Modes(steps []admit.Step, overrides []admit.Override, in Context, req *admit.Request) []Effective {
+	all := make([]Effective, len(steps))
+	for i, s := range steps {
+		all[i] = Effective{Step: s, Mode: s.Mode}
+		if found := ofStep(s, overrides, in); found != nil {
+			found.decide(req, &all[i])
 		}
-		all = append(all, e)
 	}
 	return all
 }
 
 // decide looks for the first override that matches a request whatever is not known of it.
-func (s *stepOverrides) decide(req *Request, e *Effective) {
-	name := req.namespaceName()
-	req.resolution.now = s.Now()
+func (s *stepOverrides) decide(req *admit.Request, e *Effective) {
+	name := namespaceName(req)
+	req.Circumstances().Now = s.Now()
 	if name != "" && s.Namespace != nil {
-		req.askNamespace(s.Namespace, name)
+		askNamespace(req, s.Namespace, name)
 	}
 	for _, o := range s.all {
 		certain := o.withoutUnknown(req)
@@ -54,14 +57,14 @@ func (s *stepOverrides) decide(req *Request, e *Effective) {
 		}
 		e.Mode, e.Override = o.Mode, &o.Override
 		if req.Subject() != nil {
-			e.Mode, e.Draw, e.Drawn = o.modeFor(req), req.origin().Draw(o.Name), o.EnforcePercent > 0
+			e.Mode, e.Draw, e.Drawn = o.modeFor(req), req.Origin().Draw(o.Name), o.EnforcePercent > 0
 		}
 		return
 	}
 }
 
 // withoutUnknown returns the override without the conditions on what is not known of a request.
-func (o *stepOverride) withoutUnknown(req *Request) *stepOverride {
+func (o *stepOverride) withoutUnknown(req *admit.Request) *stepOverride {
 	certain := *o
 	if req.UserInfo.Username == "" {
 		certain.Users, certain.Groups = nil, nil

@@ -1,4 +1,4 @@
-package admit
+package override
 
 import (
 	"fmt"
@@ -8,19 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/selector"
 )
 
 // CheckSteps returns the problems of overrides with steps that do not exist, or that their conditions never match, and of
 // those by which the author of an object could make it an exception. steps are all steps, and clusterScoped those that are
 // about objects outside of namespaces only, and optIn are the labels that the namespaces have for which usher is called.
-func (all Overrides) CheckSteps(steps, clusterScoped []string, optIn []Label, modes Modes, at *field.Path) (problems field.ErrorList) {
+func (all List) CheckSteps(steps, clusterScoped []string, optIn []admit.Label, modes admit.Modes, at *field.Path) (problems field.ErrorList) {
 	made := all.Compile()
 	for i := range all {
 		at := at.Index(i)
 		for n, step := range all[i].Steps {
 			if at := at.Child("steps").Index(n); !slices.Contains(steps, step) {
-				problems = append(problems, noStep(step, steps, at))
+				problems = append(problems, admit.NoStep(step, steps, at))
 			} else if slices.Contains(clusterScoped, step) && all[i].inNamespaces() {
 				problems = append(problems, field.Invalid(at, step, "is about objects outside of namespaces, which conditions on "+
 					"namespaces never match; select by users, groups or labels of the object, or leave the step out"))
@@ -34,29 +35,29 @@ func (all Overrides) CheckSteps(steps, clusterScoped []string, optIn []Label, mo
 }
 
 // inNamespaces reports whether the override has a condition on namespaces.
-func (o *OverrideSpec) inNamespaces() bool {
+func (o *Spec) inNamespaces() bool {
 	return len(o.Namespaces) > 0 || !selector.Empty(o.NamespaceSelector)
 }
 
 // narrows reports whether the override names namespaces, or asks them for a label that not each namespace has for which usher is called.
-func (o *OverrideSpec) narrows(optIn []Label) bool {
+func (o *Spec) narrows(optIn []admit.Label) bool {
 	if len(o.Namespaces) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(selector.Of(o.NamespaceSelector), func(c selector.Constraint) bool {
-		everywhere := func(l Label) bool { return l.Key == c.Key && c.Allows(l.Value) }
+		everywhere := func(l admit.Label) bool { return l.Key == c.Key && c.Allows(l.Value) }
 		return !c.Absent && !(c.Except && c.Key == corev1.LabelMetadataName) && !slices.ContainsFunc(optIn, everywhere)
 	})
 }
 
 // exemptsItself returns the problem of an override that loosens a step by labels alone, which the author of the object
 // writes. narrow says that it is for some namespaces only.
-func exemptsItself(all []Override, i int, narrow bool, modes Modes, at *field.Path) *field.Error {
+func exemptsItself(all []admit.Override, i int, narrow bool, modes admit.Modes, at *field.Path) *field.Error {
 	o := all[i]
 	if o.Selector == nil || narrow {
 		return nil
 	}
-	loosened := slices.IndexFunc(o.Steps, func(step string) bool { return Loosens(all, i, step, modes.Of(step)) })
+	loosened := slices.IndexFunc(o.Steps, func(step string) bool { return loosens(all, i, step, modes.Of(step)) })
 	if loosened < 0 {
 		return nil
 	}

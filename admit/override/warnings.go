@@ -1,4 +1,4 @@
-package admit
+package override
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/selector"
 )
 
@@ -17,7 +18,7 @@ const expirySoon = 14 * 24 * time.Hour
 // Warnings returns what is probably not meant: overrides that are never used, because one before them matches whatever
 // they match, those that loosen a step for ever, or for a controller and so for all users, and roll-outs after which a
 // step is not enforced.
-func (all Overrides) Warnings(modes Modes, at *field.Path) (texts []string) {
+func (all List) Warnings(modes admit.Modes, at *field.Path) (texts []string) {
 	made := all.Compile()
 	for i, o := range made {
 		warn := func(format string, args ...any) {
@@ -26,7 +27,7 @@ func (all Overrides) Warnings(modes Modes, at *field.Path) (texts []string) {
 		if before := all.shadow(i); before != "" {
 			warn("is never used: override %s before it matches everything that it matches; move it up", before)
 		}
-		loosened := slices.IndexFunc(o.Steps, func(step string) bool { return Loosens(made, i, step, modes.Of(step)) })
+		loosened := slices.IndexFunc(o.Steps, func(step string) bool { return loosens(made, i, step, modes.Of(step)) })
 		if o.Until.IsZero() && loosened >= 0 {
 			warn("loosens %s for ever; give it an end with until", o.Steps[loosened])
 		}
@@ -35,7 +36,7 @@ func (all Overrides) Warnings(modes Modes, at *field.Path) (texts []string) {
 			warn("loosens %s for all users: %s sends what any of them asks for; name namespaces as well", o.Steps[loosened], subjects[anyone])
 		}
 		for _, step := range o.Steps {
-			if o.EnforcePercent > 0 && modes.Of(step) != Enforce {
+			if o.EnforcePercent > 0 && modes.Of(step) != admit.Enforce {
 				warn("enforces %s for some workloads, but without it the mode is %s; leave the step out of modes", step, modes.Of(step))
 			}
 		}
@@ -44,7 +45,7 @@ func (all Overrides) Warnings(modes Modes, at *field.Path) (texts []string) {
 }
 
 // shadow returns the name of an override that leaves nothing to override i; "" if none does.
-func (all Overrides) shadow(i int) string {
+func (all List) shadow(i int) string {
 	for n := range all[:i] {
 		before := &all[n]
 		if !slices.ContainsFunc(all[i].Steps, func(step string) bool { return !slices.Contains(before.Steps, step) }) && before.covers(&all[i]) {
@@ -55,7 +56,7 @@ func (all Overrides) shadow(i int) string {
 }
 
 // covers reports whether an override matches every request that another matches, as far as that is easily seen.
-func (o *OverrideSpec) covers(other *OverrideSpec) bool {
+func (o *Spec) covers(other *Spec) bool {
 	return (len(o.Namespaces) == 0 || len(other.Namespaces) > 0 && within(other.Namespaces, o.Namespaces)) && // the cheapest first
 		(o.anyUser() || !other.anyUser() && within(other.Users, o.Users) && within(other.Groups, o.Groups)) &&
 		(selector.Empty(o.Selector) || o.Mode == other.Mode && reflect.DeepEqual(o.Selector, other.Selector)) &&
@@ -63,13 +64,13 @@ func (o *OverrideSpec) covers(other *OverrideSpec) bool {
 }
 
 // endsAfter reports whether the override lasts at least as long as another.
-func (o *OverrideSpec) endsAfter(other *OverrideSpec) bool {
+func (o *Spec) endsAfter(other *Spec) bool {
 	end, otherEnd := o.End(), other.End()
 	return end.IsZero() || !otherEnd.IsZero() && !otherEnd.After(end)
 }
 
 // anyUser reports whether the override has no condition on users.
-func (o *OverrideSpec) anyUser() bool { return len(o.Users)+len(o.Groups) == 0 }
+func (o *Spec) anyUser() bool { return len(o.Users)+len(o.Groups) == 0 }
 
 // within reports whether all names are in a list.
 func within(names, list []string) bool {
@@ -77,7 +78,7 @@ func within(names, list []string) bool {
 }
 
 // Ending returns a sentence about each override that has ended, or that ends within 14 days.
-func (all Overrides) Ending(now time.Time) (texts []string) {
+func (all List) Ending(now time.Time) (texts []string) {
 	for _, o := range all.Compile() {
 		switch left := o.Until.Sub(now); {
 		case o.Until.IsZero():
@@ -85,7 +86,7 @@ func (all Overrides) Ending(now time.Time) (texts []string) {
 			texts = append(texts, fmt.Sprintf("override %s has ended, after %s, and has no effect; remove it from the policy", o.Name, o.UntilText()))
 		case left <= expirySoon:
 			texts = append(texts, fmt.Sprintf("override %s ends after %s, in %s; then the other modes of %s hold: %s",
-				o.Name, o.UntilText(), inDays(left), SomeNames(o.Steps), o.Because()))
+				o.Name, o.UntilText(), inDays(left), admit.SomeNames(o.Steps), o.Because()))
 		}
 	}
 	return texts

@@ -1,4 +1,4 @@
-package admit
+package override
 
 import (
 	"fmt"
@@ -7,14 +7,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit"
 )
 
 func TestCompileOverride(t *testing.T) {
 	ten := 10
-	all := Overrides{{EnforcePercent: &ten, Selector: &metav1.LabelSelector{}, Until: "2027-01-31",
+	all := List{{EnforcePercent: &ten, Selector: &metav1.LabelSelector{}, Until: "2027-01-31",
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
 	o := all.Compile()[0]
-	if o.Mode != Warn || o.EnforcePercent != 10 || o.Selector != nil || o.NamespaceSelector.String() != "a=b" || o.UntilText() != "2027-01-31" {
+	if o.Mode != admit.Warn || o.EnforcePercent != 10 || o.Selector != nil || o.NamespaceSelector.String() != "a=b" || o.UntilText() != "2027-01-31" {
 		t.Errorf("%+v", o)
 	}
 }
@@ -30,29 +32,29 @@ func TestTooWide(t *testing.T) {
 	both := names(name, exists)
 	both.MatchExpressions = append(both.MatchExpressions, team)
 	for what, c := range map[string]struct {
-		spec OverrideSpec
+		spec Spec
 		wide bool
 	}{
-		"no condition":            {OverrideSpec{}, true},
-		"an empty selector":       {OverrideSpec{NamespaceSelector: &metav1.LabelSelector{}}, true},
-		"any name":                {OverrideSpec{NamespaceSelector: names(name, exists)}, true},
-		"all names but one":       {OverrideSpec{NamespaceSelector: names(name, notIn, "x")}, true},
-		"without a label":         {OverrideSpec{NamespaceSelector: names("strict", not)}, true},
-		"not with a value":        {OverrideSpec{NamespaceSelector: names("team", notIn, "web")}, true},
-		"the opt-in":              {OverrideSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"in": "yes"}}}, true},
-		"the opt-in or others":    {OverrideSpec{NamespaceSelector: names("in", in, "yes", "no")}, true},
-		"any opt-in":              {OverrideSpec{NamespaceSelector: names("in", exists)}, true},
-		"for what sends anything": {OverrideSpec{Groups: []string{"system:authenticated"}, NamespaceSelector: names(name, exists)}, true},
-		"a name":                  {OverrideSpec{Namespaces: []string{"shop"}}, false},
-		"a name as a label":       {OverrideSpec{NamespaceSelector: names(name, in, "shop")}, false},
-		"a team":                  {OverrideSpec{NamespaceSelector: names("team", in, "web")}, false},
-		"any team":                {OverrideSpec{NamespaceSelector: names("team", exists)}, false},
-		"a team beside any name":  {OverrideSpec{NamespaceSelector: both}, false},
-		"users":                   {OverrideSpec{Users: []string{"me"}, NamespaceSelector: names(name, exists)}, false},
+		"no condition":            {Spec{}, true},
+		"an empty selector":       {Spec{NamespaceSelector: &metav1.LabelSelector{}}, true},
+		"any name":                {Spec{NamespaceSelector: names(name, exists)}, true},
+		"all names but one":       {Spec{NamespaceSelector: names(name, notIn, "x")}, true},
+		"without a label":         {Spec{NamespaceSelector: names("strict", not)}, true},
+		"not with a value":        {Spec{NamespaceSelector: names("team", notIn, "web")}, true},
+		"the opt-in":              {Spec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"in": "yes"}}}, true},
+		"the opt-in or others":    {Spec{NamespaceSelector: names("in", in, "yes", "no")}, true},
+		"any opt-in":              {Spec{NamespaceSelector: names("in", exists)}, true},
+		"for what sends anything": {Spec{Groups: []string{"system:authenticated"}, NamespaceSelector: names(name, exists)}, true},
+		"a name":                  {Spec{Namespaces: []string{"shop"}}, false},
+		"a name as a label":       {Spec{NamespaceSelector: names(name, in, "shop")}, false},
+		"a team":                  {Spec{NamespaceSelector: names("team", in, "web")}, false},
+		"any team":                {Spec{NamespaceSelector: names("team", exists)}, false},
+		"a team beside any name":  {Spec{NamespaceSelector: both}, false},
+		"users":                   {Spec{Users: []string{"me"}, NamespaceSelector: names(name, exists)}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			c.spec.Steps, c.spec.Mode, c.spec.Selector = []string{"a"}, Off, &metav1.LabelSelector{MatchLabels: map[string]string{"legacy": "true"}}
-			problems := Overrides{c.spec}.CheckSteps([]string{"a"}, nil, []Label{{Key: "in", Value: "yes"}}, nil, field.NewPath("overrides"))
+			c.spec.Steps, c.spec.Mode, c.spec.Selector = []string{"a"}, admit.Off, &metav1.LabelSelector{MatchLabels: map[string]string{"legacy": "true"}}
+			problems := List{c.spec}.CheckSteps([]string{"a"}, nil, []admit.Label{{Key: "in", Value: "yes"}}, nil, field.NewPath("overrides"))
 			if len(problems) > 0 != c.wide {
 				t.Errorf("%v", problems)
 			}
@@ -73,7 +75,7 @@ func FuzzUntil(f *testing.F) {
 		if err != nil || until.Year() < 1 || until.Year() > 9999 {
 			return
 		}
-		o := Override{Until: until}
+		o := admit.Override{Until: until}
 		if again, err := parseUntil(o.UntilText()); err != nil || !again.Equal(until) {
 			t.Errorf("%q ends at %s, which is written as %q: %s, %v", text, until, o.UntilText(), again, err)
 		}

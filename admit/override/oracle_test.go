@@ -1,4 +1,4 @@
-package admit
+package override
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/test/seed"
 )
 
 // ruled is an override as the oracle reads it: selectors are lists of conditions.
 type ruled struct {
-	Override
+	admit.Override
 	space, object []metav1.LabelSelectorRequirement
 }
 
@@ -42,7 +43,7 @@ type asked struct {
 }
 
 // naively returns the mode of a step and the override that sets it, with straight loops over everything.
-func naively(all []ruled, step string, base Mode, q asked) (mode Mode, name string, failed bool) {
+func naively(all []ruled, step string, base admit.Mode, q asked) (mode admit.Mode, name string, failed bool) {
 	for i := range all {
 		o := &all[i]
 		concerned := false
@@ -92,7 +93,7 @@ func naively(all []ruled, step string, base Mode, q asked) (mode Mode, name stri
 			}
 		}
 		if mode = o.Mode; o.EnforcePercent > 0 && drawn(o.Name, q) < o.EnforcePercent {
-			mode = Enforce
+			mode = admit.Enforce
 		}
 		return mode, o.Name, false
 	}
@@ -127,9 +128,9 @@ func holds(conditions []metav1.LabelSelectorRequirement, labels map[string]strin
 }
 
 // strength orders the modes for the oracle.
-var strength = map[Mode]int{Enforce: 3, Warn: 2, DryRun: 1, Off: 0}
+var strength = map[admit.Mode]int{admit.Enforce: 3, admit.Warn: 2, admit.DryRun: 1, admit.Off: 0}
 
-func mayLoosen(all []ruled, i int, step string, base Mode) bool {
+func mayLoosen(all []ruled, i int, step string, base admit.Mode) bool {
 	most := strength[base]
 	for n := i + 1; n < len(all); n++ {
 		if !isOneOf(step, all[n].Steps) {
@@ -137,7 +138,7 @@ func mayLoosen(all []ruled, i int, step string, base Mode) bool {
 		}
 		most = max(most, strength[all[n].Mode])
 		if all[n].EnforcePercent > 0 {
-			most = strength[Enforce]
+			most = strength[admit.Enforce]
 		}
 	}
 	return strength[all[i].Mode] < most
@@ -179,8 +180,8 @@ func (q asked) object(t *testing.T, labels map[string]string) *document.Document
 }
 
 // request returns the request.
-func (q asked) request(t *testing.T) *Request {
-	req := &Request{
+func (q asked) request(t *testing.T) *admit.Request {
+	req := &admit.Request{
 		Operation: q.op, Kind: metav1.GroupVersionKind{Version: "v1", Kind: q.kind}, Namespace: q.namespace, Name: q.name,
 		UserInfo: authenticationv1.UserInfo{Username: q.user, Groups: q.groups},
 		Object:   q.object(t, q.is), OldObject: q.object(t, q.was),
@@ -192,18 +193,18 @@ func (q asked) request(t *testing.T) *Request {
 }
 
 // around returns the override context of the request that q points to.
-func around(q *asked) OverrideContext {
-	return OverrideContext{Now: func() time.Time { return q.now }, Namespace: func(name string) (Namespace, bool, error) {
+func around(q *asked) Context {
+	return Context{Now: func() time.Time { return q.now }, Namespace: func(name string) (admit.Namespace, bool, error) {
 		if q.absent {
-			return Namespace{}, false, fmt.Errorf("%s: %w", name, ErrNotReady)
+			return admit.Namespace{}, false, fmt.Errorf("%s: %w", name, admit.ErrNotReady)
 		}
-		return Namespace{Labels: q.space}, q.known, nil
+		return admit.Namespace{Labels: q.space}, q.known, nil
 	}}
 }
 
 // noted returns a check that passes.
-func noted(name string) Validator[Pod] {
-	return Validator[Pod]{Name: name, Run: func(context.Context, *Request, *Pod) (field.ErrorList, error) { return nil, nil }}
+func noted(name string) admit.Validator[admit.Pod] {
+	return admit.Validator[admit.Pod]{Name: name, Run: func(context.Context, *admit.Request, *admit.Pod) (field.ErrorList, error) { return nil, nil }}
 }
 
 // TestOverridesAgainstOracle compares the modes of random requests under random overrides with the results of plain
@@ -216,22 +217,22 @@ func TestOverridesAgainstOracle(t *testing.T) {
 	r := seed.Random(t)
 	used, failures, edges := 0, 0, 0
 	for done := 0; done < requests; {
-		all, modes := randomOverrides(r), Modes{"one": AllModes[r.IntN(4)], "two": AllModes[r.IntN(4)], "three": Enforce}
-		list := make([]Override, len(all))
+		all, modes := randomOverrides(r), admit.Modes{"one": admit.AllModes[r.IntN(4)], "two": admit.AllModes[r.IntN(4)], "three": admit.Enforce}
+		list := make([]admit.Override, len(all))
 		for i := range all {
 			list[i] = all[i].Override
 		}
-		chain := Validate(AsPod, []Validator[Pod]{noted("one"), noted("two"), noted("three")}).WithModes(modes)
+		chain := admit.Validate(admit.AsPod, []admit.Validator[admit.Pod]{noted("one"), noted("two"), noted("three")}).WithModes(modes)
 		var q asked
-		chain = chain.WithOverrides(list, around(&q))
-		nodes := chain.WithOverrides(list, OverrideContext{Now: around(&q).Now})
+		in := around(&q)
 		for range 50 {
 			q = randomAsked(r)
-			of := chain
+			of := in
 			if q.kind == "Node" {
-				of = nodes
+				of = Context{Now: in.Now}
 			}
-			if compareWithOracle(t, of, all, modes, q, &used, &failures) {
+			compareEffective(t, Modes(chain.Steps(), list, of, q.request(t)), all, modes, q)
+			if compareWithOracle(t, chain.WithOverrides(Of(list, of)), all, modes, q, &used, &failures) {
 				return
 			}
 			for i := range all {
@@ -247,8 +248,19 @@ func TestOverridesAgainstOracle(t *testing.T) {
 	}
 }
 
+// compareEffective compares the modes that are known before a request runs with those of the oracle.
+func compareEffective(t *testing.T, effective []Effective, all []ruled, modes admit.Modes, q asked) {
+	t.Helper()
+	for i, e := range effective {
+		mode, name, failed := naively(all, e.Name, modes.Of(e.Name), q)
+		if len(e.Perhaps) > 0 || failed != (e.Err != nil) || !failed && (e.Mode != mode || (e.Override == nil) != (name == "") || name != "" && e.Override.Name != name) {
+			t.Errorf("step %d is in mode %s by %v (%v), and the oracle says %s by %s\nrequest %+v", i, e.Mode, e.Override, e.Err, mode, name, q)
+		}
+	}
+}
+
 // compareWithOracle reports whether the chain and the oracle disagree about a request.
-func compareWithOracle(t *testing.T, chain Chain, all []ruled, modes Modes, q asked, used, failures *int) (differ bool) {
+func compareWithOracle(t *testing.T, chain admit.Chain, all []ruled, modes admit.Modes, q asked, used, failures *int) (differ bool) {
 	req := q.request(t)
 	result, err := chain.Run(t.Context(), req, nil)
 	got := map[string]string{}
@@ -262,17 +274,11 @@ func compareWithOracle(t *testing.T, chain Chain, all []ruled, modes Modes, q as
 			}
 		}
 	}
-	for i, e := range chain.Effective(q.request(t)) {
-		mode, name, failed := naively(all, e.Name, modes.Of(e.Name), q)
-		if len(e.Perhaps) > 0 || failed != (e.Err != nil) || !failed && (e.Mode != mode || (e.Override == nil) != (name == "") || name != "" && e.Override.Name != name) {
-			t.Errorf("step %d is in mode %s by %v (%v), and the oracle says %s by %s\nrequest %+v", i, e.Mode, e.Override, e.Err, mode, name, q)
-		}
-	}
 	for _, step := range []string{"one", "two", "three"} {
 		mode, name, failed := naively(all, step, modes.Of(step), q)
 		if failed {
 			*failures++
-			if !errors.Is(err, ErrNotReady) || !strings.HasPrefix(err.Error(), step+": override ") {
+			if !errors.Is(err, admit.ErrNotReady) || !strings.HasPrefix(err.Error(), step+": override ") {
 				t.Errorf("step %s should wait for the namespace: %v", step, err)
 			}
 			return t.Failed()
@@ -280,7 +286,7 @@ func compareWithOracle(t *testing.T, chain Chain, all []ruled, modes Modes, q as
 		want := string(mode)
 		if name != "" {
 			want += " by " + name
-		} else if mode == Off {
+		} else if mode == admit.Off {
 			want = ""
 		}
 		if got[step] != want {
@@ -309,9 +315,9 @@ func randomOverrides(r *rand.Rand) []ruled {
 		o := &all[i]
 		o.Name = fmt.Sprint("o", i)
 		o.Steps = some(r, []string{"one", "two", "three"}, 1)
-		o.Mode = AllModes[r.IntN(4)]
+		o.Mode = admit.AllModes[r.IntN(4)]
 		if r.IntN(5) == 0 {
-			o.EnforcePercent, o.Mode = 1+r.IntN(100), AllModes[1+r.IntN(3)]
+			o.EnforcePercent, o.Mode = 1+r.IntN(100), admit.AllModes[1+r.IntN(3)]
 		}
 		if r.IntN(2) == 0 {
 			o.Until = oracleEpoch.Add(time.Duration(r.IntN(4)) * time.Second)

@@ -1,4 +1,4 @@
-package admit
+package override
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/check"
 	"usher.dev/usher/internal/selector"
 )
 
-// Overrides are exceptions to the modes of steps, tried in order: the first that matches a request sets the mode.
-type Overrides []OverrideSpec
+// List is a list of exceptions to the modes of steps, tried in order: the first that matches a request sets the mode.
+type List []Spec
 
-// OverrideSpec is one exception, as the policy file has it. It matches a request if all its conditions do; a condition that is left out is none.
-type OverrideSpec struct {
+// Spec is one exception, as the policy file has it. It matches a request if all its conditions do; a condition that is left out is none.
+type Spec struct {
 	_ struct{} `schema:"either=mode|enforcePercent"`
 
 	Name              string                `json:"name" doc:"shown wherever the override is used; enforcePercent hashes it" schema:"required,is=dns-label"`
@@ -28,7 +29,7 @@ type OverrideSpec struct {
 	Selector          *metav1.LabelSelector `json:"selector,omitempty" doc:"selects objects by their labels" default:"all objects"`
 	Users             []string              `json:"users,omitempty" doc:"exact names of users; the user must be one of them, or in one of the groups" schema:"is=exact-name" default:"all users"`
 	Groups            []string              `json:"groups,omitempty" doc:"exact names of groups" schema:"is=exact-name" default:"all users"`
-	Mode              Mode                  `json:"mode,omitempty" doc:"the mode of the steps; with enforcePercent, the mode for the other workloads" default:"warn with enforcePercent; else it is required"`
+	Mode              admit.Mode            `json:"mode,omitempty" doc:"the mode of the steps; with enforcePercent, the mode for the other workloads" default:"warn with enforcePercent; else it is required"`
 	EnforcePercent    *int                  `json:"enforcePercent,omitempty" doc:"the percentage of workloads for which the steps are enforced" schema:"min=0,max=100"`
 	Until             string                `json:"until,omitempty" doc:"the last day, in UTC, such as 2027-01-31, or the moment when the override ends, such as 2027-01-31T18:00:00Z" schema:"is=moment" default:"no end"`
 	Reason            string                `json:"reason" doc:"why there is an exception; it is shown where the override is used" schema:"required,is=name"`
@@ -36,11 +37,11 @@ type OverrideSpec struct {
 }
 
 // Check returns all problems of the overrides that CheckSteps does not find. at is their path in the policy file.
-func (all Overrides) Check(at *field.Path) field.ErrorList {
-	return check.Named(all, at, func(e *OverrideSpec) string { return e.Name }, (*OverrideSpec).check)
+func (all List) Check(at *field.Path) field.ErrorList {
+	return check.Named(all, at, func(e *Spec) string { return e.Name }, (*Spec).check)
 }
 
-func (o *OverrideSpec) check(at *field.Path) (problems field.ErrorList) {
+func (o *Spec) check(at *field.Path) (problems field.ErrorList) {
 	if at := at.Child("name"); o.Name == "" {
 		problems = append(problems, field.Required(at, "it is shown wherever the override is used"))
 	} else {
@@ -64,7 +65,7 @@ func (o *OverrideSpec) check(at *field.Path) (problems field.ErrorList) {
 	return problems
 }
 
-func (o *OverrideSpec) checkNamespaces(at *field.Path) (problems field.ErrorList) {
+func (o *Spec) checkNamespaces(at *field.Path) (problems field.ErrorList) {
 	if len(o.Namespaces) > 0 && !selector.Empty(o.NamespaceSelector) {
 		problems = append(problems, field.Forbidden(at.Child("namespaceSelector"),
 			"there is also namespaces; use one of the two, or two overrides (label kubernetes.io/metadata.name is a namespace's name)"))
@@ -79,7 +80,7 @@ func (o *OverrideSpec) checkNamespaces(at *field.Path) (problems field.ErrorList
 	return append(problems, selector.CheckPossible(o.NamespaceSelector, at.Child("namespaceSelector"))...)
 }
 
-func (o *OverrideSpec) checkSubjects(at *field.Path) (problems field.ErrorList) {
+func (o *Spec) checkSubjects(at *field.Path) (problems field.ErrorList) {
 	problems = append(repeated(o.Users, at.Child("users")), repeated(o.Groups, at.Child("groups"))...)
 	for i, user := range o.Users {
 		account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
@@ -107,13 +108,13 @@ func isServiceAccount(text string) bool {
 	return found && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-func (o *OverrideSpec) checkMode(at *field.Path) (problems field.ErrorList) {
+func (o *Spec) checkMode(at *field.Path) (problems field.ErrorList) {
 	switch percent := o.EnforcePercent; {
 	case percent == nil && o.Mode == "":
-		problems = append(problems, field.Required(at.Child("mode"), fmt.Sprintf("one of %v", AllModes)))
+		problems = append(problems, field.Required(at.Child("mode"), fmt.Sprintf("one of %v", admit.AllModes)))
 	case percent != nil && (*percent < 0 || *percent > 100):
 		problems = append(problems, field.Invalid(at.Child("enforcePercent"), *percent, "must be from 0 to 100"))
-	case percent != nil && o.Mode == Enforce:
+	case percent != nil && o.Mode == admit.Enforce:
 		problems = append(problems, field.Invalid(at.Child("mode"), o.Mode,
 			"is the mode of the workloads beyond enforcePercent: use warn, dryrun or off"))
 	}
@@ -131,7 +132,7 @@ func repeated(values []string, at *field.Path) (problems field.ErrorList) {
 }
 
 // End returns the moment from which on the override is void; zero if there is none.
-func (o *OverrideSpec) End() time.Time {
+func (o *Spec) End() time.Time {
 	end, _ := parseUntil(o.Until) // checked
 	return end
 }
@@ -151,23 +152,23 @@ func parseUntil(text string) (time.Time, error) {
 }
 
 // compile returns the override in the form that chains use.
-func (o *OverrideSpec) compile() Override {
-	made := Override{
+func (o *Spec) compile() admit.Override {
+	made := admit.Override{
 		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, NamespaceSelector: selector.Compile(o.NamespaceSelector), Selector: selector.Compile(o.Selector),
 		Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: o.End(), Reason: o.Reason, Ticket: o.Ticket,
 	}
 	if o.EnforcePercent != nil {
 		made.EnforcePercent = *o.EnforcePercent
 		if o.Mode == "" {
-			made.Mode = Warn
+			made.Mode = admit.Warn
 		}
 	}
 	return made
 }
 
 // Compile returns the overrides in the form that chains use. They must have been checked.
-func (all Overrides) Compile() []Override {
-	made := make([]Override, len(all))
+func (all List) Compile() []admit.Override {
+	made := make([]admit.Override, len(all))
 	for i := range all {
 		made[i] = all[i].compile()
 	}

@@ -1,10 +1,11 @@
-package admit
+package override
 
 import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/selector"
 )
@@ -24,8 +25,8 @@ const (
 	byObjectLabel
 )
 
-// overrideIndex finds the overrides that may match a request. The zero index is empty.
-type overrideIndex struct {
+// index finds the overrides that may match a request. The zero index is empty.
+type index struct {
 	always              []int // the positions of overrides that may match any request
 	namespaces, callers *selector.Shelf
 	labels              []labelShelf
@@ -36,7 +37,7 @@ type labelShelf struct {
 	*selector.Shelf
 }
 
-func newOverrideIndex(overrides []*stepOverride) overrideIndex {
+func newIndex(overrides []*stepOverride) index {
 	all := selector.NewIndex(func(yield func(int, []selector.Term[place]) bool) {
 		for i, o := range overrides {
 			if !yield(i, requiredBy(&o.Override)) {
@@ -44,7 +45,7 @@ func newOverrideIndex(overrides []*stepOverride) overrideIndex {
 			}
 		}
 	})
-	x := overrideIndex{always: all.Always(), namespaces: all.Shelf(place{kind: byNamespace}), callers: all.Shelf(place{kind: byCaller})}
+	x := index{always: all.Always(), namespaces: all.Shelf(place{kind: byNamespace}), callers: all.Shelf(place{kind: byCaller})}
 	for p, shelf := range all.Shelves() {
 		if p.kind == byNamespaceLabel || p.kind == byObjectLabel {
 			x.labels = append(x.labels, labelShelf{p, shelf})
@@ -54,7 +55,7 @@ func newOverrideIndex(overrides []*stepOverride) overrideIndex {
 }
 
 // requiredBy returns what a request must have to match an override.
-func requiredBy(o *Override) (all []selector.Term[place]) {
+func requiredBy(o *admit.Override) (all []selector.Term[place]) {
 	if len(o.Namespaces) > 0 {
 		all = append(all, selector.Term[place]{Key: place{kind: byNamespace}, Values: o.Namespaces})
 	}
@@ -73,7 +74,7 @@ func requiredBy(o *Override) (all []selector.Term[place]) {
 
 // candidates appends the positions of the overrides that may match a request, in order. A position may occur twice.
 // space has the labels of the request's namespace.
-func (x *overrideIndex) candidates(into []int, req *Request, name string, space map[string]string) []int {
+func (x *index) candidates(into []int, req *admit.Request, name string, space map[string]string) []int {
 	into = append(into, x.always...)
 	if name != "" {
 		into = x.namespaces.Append(into, name)
@@ -91,7 +92,7 @@ func (x *overrideIndex) candidates(into []int, req *Request, name string, space 
 		}
 		for _, object := range [...]*document.Document{req.Object, req.OldObject} {
 			if object != nil {
-				into = filed.Append(into, Meta{object.Root()}.Label(filed.key))
+				into = filed.Append(into, admit.AsMeta(object).Label(filed.key))
 			}
 		}
 	}
