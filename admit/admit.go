@@ -38,18 +38,16 @@ type Request struct {
 	Object, OldObject *document.Document
 	// Review is the document that the objects are part of; nil in tests of a step.
 	Review *document.Document
+	// Expected reports whether the object does not exist yet: it is the pod that a workload under review would lead to. What it refers
+	// to may be created before it is.
+	Expected bool
 
 	notes
 	explanation   explanation
 	circumstances Circumstances
 	steps         []step    // of the chain that runs
-	pods          PodRoutes // of the chain that runs: see JudgePod
-	expected      bool
+	pods          PodRoutes // of the chain that runs
 }
-
-// Expected reports that the object is one that a workload under review would lead to, see JudgePod. What it refers to may be
-// created before it is.
-func (r *Request) Expected() bool { return r.expected }
 
 // notes are the warnings, audit annotations and tolerated errors recorded so far.
 type notes struct {
@@ -184,6 +182,9 @@ const maxAudit = 4096
 
 // DropAuditAnnotations drops the audit annotations recorded so far: what they report did not happen.
 func (r *Request) DropAuditAnnotations() { r.audit = nil }
+
+// DropNotes drops the warnings, audit annotations and tolerated errors recorded so far.
+func (r *Request) DropNotes() { r.notes = notes{} }
 
 // AuditAnnotations returns the audit annotations recorded so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }

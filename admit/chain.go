@@ -149,3 +149,32 @@ func (c Chain) Steps() []Step {
 	}
 	return steps
 }
+
+// PodRoutes are the routes that the steps of a suite may ask about pods.
+type PodRoutes struct {
+	// Own are those of the suite itself. Steps that commit do not judge: what they decide depends on the moment.
+	Own []Route
+	// Before are mutating routes of suites that the API server calls before it. What one of them refuses is for the steps of
+	// its own suite to say.
+	Before []Route
+	// Called reports whether the API server would call one of Before for a request.
+	Called func(Route, *Request) (bool, error)
+}
+
+// ForPods returns the chain with routes that its steps can ask about pods, see Request.PodRoutes.
+func (c Chain) ForPods(routes PodRoutes) Chain {
+	routes.Own = slices.Clone(routes.Own)
+	for i := range routes.Own {
+		routes.Own[i].Chain = routes.Own[i].Chain.withoutCommits()
+	}
+	c.pods = routes
+	return c
+}
+
+// withoutCommits returns the chain with the steps that commit idle.
+func (c Chain) withoutCommits() Chain {
+	return c.with(func(s *step) { s.Idle = s.Idle || s.commit != nil })
+}
+
+// PodRoutes returns the routes of the running chain that its steps can ask about pods.
+func (r *Request) PodRoutes() PodRoutes { return r.pods }

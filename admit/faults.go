@@ -121,3 +121,15 @@ func codeOf(problems []Problem) (int32, metav1.StatusReason) {
 	}
 	return 422, metav1.StatusReasonInvalid
 }
+
+// NoResultError reports that a rule of the policy has no result for an object, because of how the rule is written, so that
+// neither yes nor no can be said. Its text is for users. A request fails by it, as by any failure of ours.
+type NoResultError struct {
+	Rule string
+	Why  error
+}
+
+func (e *NoResultError) Error() string { return fmt.Sprintf("rule %s: %v", e.Rule, e.Why) }
+
+// Unwrap returns why the rule has no result.
+func (e *NoResultError) Unwrap() error { return e.Why }

@@ -13,11 +13,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
+	"usher.dev/usher/validators/workload"
 )
 
 // WorkloadPolicy says what becomes of a workload whose pods would be refused.
@@ -34,7 +36,7 @@ const workloadsName = "workloads"
 // SuitePods is what a suite adds to judge workloads by their pods.
 type SuitePods struct {
 	Needs []string // of Fill
-	// Fill sets in a new pod what the API server sets and the suite reads, beside what Pod.FillNew does. It may be nil.
+	// Fill sets in a new pod what the API server sets and the suite reads, beside what workload.FillNew does. It may be nil.
 	Fill func(*admit.Pod) error
 	// NotJudged names what of the suite's verdict only the pod itself can be judged by; "" for nothing.
 	NotJudged string
@@ -53,8 +55,8 @@ func WorkloadsByPods(policy *config.Policy, ask admit.Questions, pods SuitePods)
 		Name: workloadsName, Doc: "warns the author of a workload, or refuses it, if its pods would be refused", For: admit.PodTemplates(admissionv1.Create, admissionv1.Update),
 		Needs: append([]string{admit.CollectionNamespaces, admit.CollectionLimitRanges}, pods.Needs...), Section: workloadsSection, Idle: mode == admit.Off,
 		Mode: mode, OfPods: true,
-		Run: func(ctx context.Context, req *admit.Request, workload *admit.Workload) (field.ErrorList, error) {
-			kind, known := workload.WorkloadKind()
+		Run: func(ctx context.Context, req *admit.Request, object *admit.Workload) (field.ErrorList, error) {
+			kind, known := object.WorkloadKind()
 			if !known || finalizing(req) || sameTemplate(req, kind) {
 				req.Explain("the template of the pods is what it was")
 				return nil, nil
@@ -70,7 +72,7 @@ func WorkloadsByPods(policy *config.Policy, ask admit.Questions, pods SuitePods)
 			if pods.NotJudged != "" {
 				req.Explain("not judged: %s", pods.NotJudged)
 			}
-			problems := kind.InWorkload(slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return pods.said != nil && pods.said(req, p) }))
+			problems := workload.InWorkload(kind, slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return pods.said != nil && pods.said(req, p) }))
 			if len(problems) > 0 {
 				return problems, nil
 			}
@@ -101,7 +103,7 @@ func withoutResult(req *admit.Request, mode admit.Mode, failures []*admit.NoResu
 // fill returns the function that sets what the API server does in new pods.
 func (s SuitePods) fill(ranges []*corev1.LimitRange) func(*admit.Pod) error {
 	return func(pod *admit.Pod) error {
-		pod.FillNew(ranges)
+		workload.FillNew(pod, ranges)
 		if s.Fill == nil {
 			return nil
 		}
@@ -122,17 +124,17 @@ func ofTemplate(req *admit.Request, p admit.Problem, rules LabelRules) bool {
 
 // sameTemplate reports whether an update leaves the template as it is.
 func sameTemplate(req *admit.Request, kind admit.WorkloadKind) bool {
-	return req.OldObject != nil && kind.SameTemplate(req.Object, req.OldObject)
+	return req.OldObject != nil && workload.SameTemplate(kind, req.Object, req.OldObject)
 }
 
 // judgeWorkload returns what the routes for pods say of the pod that the controller would create.
-func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, fill func(*admit.Pod) error) (verdict admit.PodVerdict, err error) {
+func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, fill func(*admit.Pod) error) (verdict workload.Verdict, err error) {
 	by := req.UserInfo
 	if kind.Controller != "" {
 		by = authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:" + kind.Controller,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}}
 	}
-	verdict, err = req.JudgePod(ctx, kind, by, fill)
+	verdict, err = workload.Judge(ctx, req, kind, by, fill)
 	for _, warning := range verdict.Warnings {
 		req.Warnf("its pods: %s", warning)
 	}
@@ -141,8 +143,16 @@ func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadK
 
 // OfWorkload exempts workloads that another one controls: its template has the same pods, and has been judged.
 func OfWorkload(req *admit.Request) string {
-	if owner := admit.AsMeta(req.Object).OfWorkload(); owner != "" {
-		return "belongs to a " + owner + ", whose pod template is judged in its place"
+	owner, owned := admit.AsMeta(req.Object).Controller()
+	if !owned {
+		return ""
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return ""
+	}
+	if kind, known := admit.WorkloadKindOf(version.WithKind(owner.Kind).GroupKind()); known {
+		return "belongs to a " + kind.Kind + ", whose pod template is judged in its place"
 	}
 	return ""
 }

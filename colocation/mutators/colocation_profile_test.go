@@ -23,6 +23,7 @@ import (
 	"usher.dev/usher/test/amplifytest"
 
 	"usher.dev/usher/test/seed"
+	"usher.dev/usher/validators/workload"
 )
 
 // colocationOf answers from profiles given as YAML documents, two namespaces and some classes. It ignores problems of
@@ -486,7 +487,7 @@ func twoRounds(t *testing.T, ask ProfileQuestions, resources string) (after []by
 		filled := after
 		if d, err := document.Parse(after); err != nil {
 			t.Fatal(err)
-		} else if admit.AsPod(d).FillResources(ranges); d.PatchJSON() != nil {
+		} else if workload.FillResources(admit.AsPod(d), ranges); d.PatchJSON() != nil {
 			filled = slices.Clone(d.Bytes())
 		}
 		var req *admit.Request

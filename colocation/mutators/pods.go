@@ -15,6 +15,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/profile"
+	"usher.dev/usher/validators/workload"
 )
 
 // colocated is an object that profiles are applied to: a pod, or a reservation with the pod in its template.
@@ -191,7 +192,7 @@ func (q ProfileQuestions) translate(req *admit.Request, to colocated, profiles [
 		}
 	}
 	if len(t.ranges) > 0 {
-		t.filled = pod.FilledByRanges()
+		t.filled = workload.FilledByRanges(pod)
 	}
 	for c := range pod.Containers() {
 		t.requirements(c.Name(), c.Resources())
@@ -223,7 +224,7 @@ type translation struct {
 	class    api.PriorityClass
 	profiles []*profile.Profile   // those applied
 	ranges   []*corev1.LimitRange // of the pod's namespace
-	filled   admit.Filled         // what they gave
+	filled   workload.Filled      // what they gave
 	dropped  []string             // amounts that gave way to others
 	given    []string             // the same, of LimitRanges
 }

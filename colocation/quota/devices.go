@@ -70,7 +70,7 @@ func (d Devices) CountPod(ctx context.Context, req *admit.Request, pod *admit.Po
 		return ClaimedDevices{}, nil
 	}
 	spec := pod.Asking()
-	spec.ResourceClaims, d.expected = pod.ResourceClaims(), req.Expected()
+	spec.ResourceClaims, d.expected = pod.ResourceClaims(), req.Expected
 	return d.Count(ctx, req.Namespace, &spec)
 }
 

@@ -93,7 +93,7 @@ func (m QuotaMembership) judge(req *admit.Request, tree *quota.Tree, pod, old *a
 	case b.Unknown() && !evaluated:
 		req.Warnf("label %s: no elastic quota is named %.40q; the pod counts against no quota", api.LabelQuotaName, b.Name)
 		req.Explain("label %s names no elastic quota: no quota limits the pod", api.LabelQuotaName)
-	case b.Unknown() && req.Expected(): // evaluate-quota does not judge it
+	case b.Unknown() && req.Expected: // evaluate-quota does not judge it
 		req.Warnf("label %s: no elastic quota is named %.40q yet: pods are refused until there is one", api.LabelQuotaName, b.Name)
 	case b.Unknown():
 		req.Explain("label %s names no elastic quota: evaluate-quota decides", api.LabelQuotaName)

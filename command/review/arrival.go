@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/validators/workload"
 )
 
 // arrival is how the object of a manifest reaches webhooks: with what an API server fills in before it calls them. The object of an
@@ -53,7 +54,7 @@ func (a arrival) atMutating(body []byte) []byte {
 	}
 	return editObject(body, func(object *document.Document) {
 		if object.Root().Get("kind").Text() == podKind.Kind {
-			admit.AsPod(object).FillResources(a.ranges)
+			workload.FillResources(admit.AsPod(object), a.ranges)
 		}
 	})
 }
@@ -61,7 +62,7 @@ func (a arrival) atMutating(body []byte) []byte {
 // unclear returns an error if what the LimitRanges give a pod depends on their order: that of the API server is not defined.
 func (a arrival) unclear(object json.RawMessage) error {
 	spec := func(ranges []*corev1.LimitRange) (pod corev1.Pod) {
-		if decode(editJSON(object, func(d *document.Document) { admit.AsPod(d).FillResources(ranges) }), &pod) != nil {
+		if decode(editJSON(object, func(d *document.Document) { workload.FillResources(admit.AsPod(d), ranges) }), &pod) != nil {
 			return corev1.Pod{} // it is refused as it is
 		}
 		return pod
@@ -90,7 +91,7 @@ func withName(body []byte) []byte {
 	name := ""
 	with := editObject(body, func(object *document.Document) {
 		if meta := admit.AsMeta(object); meta.Name() == "" {
-			meta.FillName()
+			workload.FillName(*meta)
 			name = meta.Name()
 		}
 	})

@@ -24,6 +24,7 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/validators/workload"
 )
 
 // withDefaults returns a review with the fields filled in that an API server fills in before it calls validating webhooks, and
@@ -66,7 +67,7 @@ func filled(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	if _, pod := object.(*corev1.Pod); pod {
-		return editJSON(text, func(d *document.Document) { admit.AsPod(d).FillNew(nil) })
+		return editJSON(text, func(d *document.Document) { workload.FillNew(admit.AsPod(d), nil) })
 	}
 	return text
 }

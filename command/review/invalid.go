@@ -28,8 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/validators/workload"
 )
 
 // invalid returns why an API server refuses to create an object, whatever webhooks say, as far as that can be told
@@ -44,7 +44,7 @@ func invalid(raw []byte) (problems []string) {
 		return []string{err.Error()}
 	}
 	if is.Name == "" && is.GenerateName != "" {
-		is.Name = admit.GeneratedName(is.GenerateName)
+		is.Name = workload.GeneratedName(is.GenerateName)
 	}
 	list := apivalidation.ValidateObjectMetaAccessor(&is, is.Namespace != "", nameOf(is.GroupVersionKind()), field.NewPath("metadata"))
 	if check := checks[is.GroupVersionKind()]; check != nil {

@@ -13,18 +13,21 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/validators/workload"
 )
 
 // podsOf returns the pods that controllers would make of the templates of an object: at most one for each template, as all pods of a template
 // are alike except for their names. extra are paths of templates in kinds that Kubernetes does not know. Nil: it has no template.
 func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods []Document) {
 	if kind, found := admit.WorkloadKindOf(object.GroupVersionKind().GroupKind()); found {
-		return podAt(d, object, kind.Template, kind.Controller, kind.Pod)
+		return podAt(d, object, kind.Template, kind.Controller, func(of *document.Document) *document.Document {
+			return workload.Pod(kind, of)
+		})
 	}
 	for _, path := range extra {
 		template := strings.Split(path, ".")
-		pods = append(pods, podAt(d, object, template, "", func(workload *document.Document) *document.Document {
-			return admit.PodOfTemplate(workload, template)
+		pods = append(pods, podAt(d, object, template, "", func(of *document.Document) *document.Document {
+			return workload.PodAt(template, of)
 		})...)
 	}
 	return pods
@@ -54,9 +57,9 @@ func customAt(raw json.RawMessage, path []string) bool {
 			return found && customAt(object, path)
 		})
 	}
-	_, workload := admit.WorkloadKindOf(is.GroupVersionKind().GroupKind())
+	_, known := admit.WorkloadKindOf(is.GroupVersionKind().GroupKind())
 	_, found := rawAt(raw, path)
-	return found && !workload
+	return found && !known
 }
 
 // podAt returns the pod of one template, or none if there is no template.
@@ -113,13 +116,13 @@ func checkTemplate(raw json.RawMessage) error {
 // podJSON returns the pod of a workload with its members in order, as other documents are. Its names follow from the name of the workload, which
 // the API server generates if that has none.
 func podJSON(raw []byte, podOf func(*document.Document) *document.Document) ([]byte, error) {
-	workload, err := document.Parse(raw)
+	object, err := document.Parse(raw)
 	if err != nil {
 		return nil, err
 	}
-	admit.AsMeta(workload).FillName()
-	pod := podOf(workload)
-	if pod == nil || workload.Err() != nil || pod.Err() != nil {
+	workload.FillName(admit.MetaOf(object.Root()))
+	pod := podOf(object)
+	if pod == nil || object.Err() != nil || pod.Err() != nil {
 		return nil, errors.New("is not a pod template")
 	}
 	ordered, err := DecodeJSON(pod.Bytes())

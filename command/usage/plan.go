@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/validators/workload"
 )
 
 // LimitRanges returns the LimitRanges of a namespace.
@@ -95,7 +96,7 @@ func (p *plan) fill(namespace string, ranges LimitRanges) {
 		return
 	}
 	all, unread := ranges(namespace)
-	admit.AsPod(p.made).FillNew(all)
+	workload.FillNew(admit.AsPod(p.made), all)
 	pod := &corev1.Pod{}
 	err := p.made.Err()
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
+	"usher.dev/usher/validators/workload"
 )
 
 // roundsCluster has profiles for each class, of which one was stored before usher refused its patch, and what the plug-ins of the API
@@ -58,7 +59,7 @@ func (p plugins) admit(t *testing.T, namespace string, raw []byte) ([]byte, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	admit.AsPod(d).FillNew(p.ranges[namespace]) // LimitRanger and DefaultTolerationSeconds
+	workload.FillNew(admit.AsPod(d), p.ranges[namespace]) // LimitRanger and DefaultTolerationSeconds
 	var pod corev1.Pod
 	if err := json.Unmarshal(d.Bytes(), &pod); err != nil {
 		t.Fatalf("%v: %s", err, raw)

@@ -65,7 +65,7 @@ var floors = []struct {
 	{"cluster", []string{"admit", "internal"}},
 	{"certs", []string{"internal"}},
 	{"server", []string{"handlers", "cluster", "certs", "config", "admit", "internal"}},
-	{"command", []string{"server", "handlers", "cluster", "certs", "config", "admit", "samples", "internal"}},
+	{"command", []string{"server", "validators/workload", "handlers", "cluster", "certs", "config", "admit", "samples", "internal"}},
 	{"colocation", []string{"server/suite", "validators", "mutators", "handlers", "cluster", "config", "admit", "internal"}},
 	{"routes", []string{"colocation", "server/suite", "validators", "mutators", "cluster", "config", "admit"}},
 	{".", []string{"routes", "command"}},

@@ -1,4 +1,6 @@
-package admit
+// Package workload makes the pod that a controller would create for a workload, as the API server completes it, and asks the routes
+// for pods about it.
+package workload
 
 import (
 	"bytes"
@@ -8,18 +10,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 )
 
 // Pod returns the pod that a controller would create for a workload of the kind, with its edits, or nil if there is no
 // template. All pods of a workload are alike but for their names; of a StatefulSet it is the first. What the API server adds
 // to new pods is missing.
-func (k WorkloadKind) Pod(workload *document.Document) *document.Document {
-	raw := k.appendPod(nil, workload)
+func Pod(k admit.WorkloadKind, workload *document.Document) *document.Document {
+	raw := appendPod(nil, k, workload)
 	if raw == nil {
 		return nil
 	}
@@ -27,20 +29,20 @@ func (k WorkloadKind) Pod(workload *document.Document) *document.Document {
 	if err != nil {
 		return nil // what has been read can be read again
 	}
-	k.finish(workload, pod)
+	finish(k, workload, pod)
 	return pod
 }
 
 // appendPod appends a pod with what controllers read of a template: its spec, and three members of its metadata. It returns nil
 // if there is no template.
-func (k WorkloadKind) appendPod(b []byte, workload *document.Document) []byte {
+func appendPod(b []byte, k admit.WorkloadKind, workload *document.Document) []byte {
 	template := workload.Root().At(k.Template...)
 	if template.Kind() != document.Object {
 		return nil
 	}
-	owner := Meta{workload.Root()}
+	owner := admit.MetaOf(workload.Root())
 	b = document.AppendText(append(b, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":`...), owner.Name()+"-")
-	if namespace := owner.root.At("metadata", "namespace").Text(); namespace != "" {
+	if namespace := owner.Root().At("metadata", "namespace").Text(); namespace != "" {
 		b = document.AppendText(append(b, `,"namespace":`...), namespace)
 	}
 	for _, name := range [...]string{"labels", "annotations", "finalizers"} {
@@ -56,26 +58,38 @@ func (k WorkloadKind) appendPod(b []byte, workload *document.Document) []byte {
 }
 
 // finish sets in a pod what the controller of its workload does.
-func (k WorkloadKind) finish(workload, pod *document.Document) {
-	k.complete(&podMaker{Meta{workload.Root()}, pod.Root(), hashOf(Meta{workload.Root()})})
+func finish(k admit.WorkloadKind, workload, pod *document.Document) {
+	owner := admit.MetaOf(workload.Root())
+	p := &podMaker{owner: owner, pod: pod.Root(), hash: hashOf(owner)}
+	if complete, found := controllers[k.Kind]; found {
+		complete(p)
+		return
+	}
+	p.ofOwner()
+}
+
+// controllers are what the controllers of Kubernetes set in the pods of their kinds. Those of other kinds set the owner.
+var controllers = map[string]func(*podMaker){
+	"Deployment": (*podMaker).ofDeployment, "StatefulSet": (*podMaker).ofStatefulSet, "DaemonSet": (*podMaker).ofDaemonSet,
+	"Job": (*podMaker).ofJob, "CronJob": (*podMaker).ofCronJob, "PodTemplate": func(*podMaker) {},
 }
 
 // hashOf returns a hash in the place of the controller's own of the template, on which nothing depends: the same for the same
 // workload, however it is written.
-func hashOf(workload Meta) string {
+func hashOf(workload admit.Meta) string {
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(workload.root.At("metadata", "namespace").Text() + "/" + workload.Name()))
+	_, _ = sum.Write([]byte(workload.Root().At("metadata", "namespace").Text() + "/" + workload.Name()))
 	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
-// PodOfTemplate returns the pod of a template in a kind of which nothing else is known, as Pod does.
-func PodOfTemplate(workload *document.Document, path []string) *document.Document {
-	return WorkloadKind{Template: path, complete: (*podMaker).ofOwner}.Pod(workload)
+// PodAt returns the pod of a template in a kind of which nothing else is known, as Pod does.
+func PodAt(path []string, workload *document.Document) *document.Document {
+	return Pod(admit.WorkloadKind{Template: path}, workload)
 }
 
 // podMaker completes a pod as the controller of its kind does.
 type podMaker struct {
-	owner Meta
+	owner admit.Meta
 	pod   *document.Value
 	hash  string // see hashOf
 }
@@ -87,7 +101,7 @@ func (p *podMaker) label(key, value string) { p.meta("labels", key).SetText(valu
 // ownedBy sets the ownerReference that a controller sets.
 func (p *podMaker) ownedBy(apiVersion, kind, name string) {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(kind + "/" + p.owner.root.At("metadata", "namespace").Text() + "/" + name))
+	_, _ = sum.Write([]byte(kind + "/" + p.owner.Root().At("metadata", "namespace").Text() + "/" + name))
 	text := fmt.Sprintf("%016x", sum.Sum64())
 	yes := true
 	p.meta("ownerReferences").Append(metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name,
@@ -96,7 +110,7 @@ func (p *podMaker) ownedBy(apiVersion, kind, name string) {
 
 // ofOwner is for controllers that create the pods of their objects themselves.
 func (p *podMaker) ofOwner() {
-	p.ownedBy(p.owner.root.Get("apiVersion").Text(), p.owner.root.Get("kind").Text(), p.owner.Name())
+	p.ownedBy(p.owner.Root().Get("apiVersion").Text(), p.owner.Root().Get("kind").Text(), p.owner.Name())
 }
 
 // ofDeployment goes through a ReplicaSet, which is named after the hash of the template.
@@ -116,7 +130,7 @@ func (p *podMaker) ofStatefulSet() {
 	p.label("controller-revision-hash", p.owner.Name()+"-"+p.hash)
 	p.ofOwner()
 	p.pod.At("spec", "hostname").SetText(name)
-	if service := p.owner.root.At("spec", "serviceName").Text(); service != "" {
+	if service := p.owner.Root().At("spec", "serviceName").Text(); service != "" {
 		p.pod.At("spec", "subdomain").SetText(service)
 	}
 	p.addClaims()
@@ -128,7 +142,7 @@ func (p *podMaker) addClaims() {
 	if !volumes.CanBe(document.Array) {
 		return // it stays as it is, to be refused
 	}
-	for claim := range p.owner.root.At("spec", "volumeClaimTemplates").Elements() {
+	for claim := range p.owner.Root().At("spec", "volumeClaimTemplates").Elements() {
 		name := claim.At("metadata", "name").Text()
 		for volume := range volumes.Elements() {
 			if volume.Get("name").Text() == name {
@@ -158,37 +172,16 @@ func (p *podMaker) ofJobNamed(name string) {
 	p.ownedBy("batch/v1", "Job", name)
 }
 
-// OfWorkload returns the kind of the workload that controls the object, whose template its pods have already been judged by;
-// "" if none does.
-func (m Meta) OfWorkload() string {
-	owner, ok := m.Controller()
-	if !ok {
-		return ""
-	}
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err != nil {
-		return ""
-	}
-	kind, _ := WorkloadKindOf(version.WithKind(owner.Kind).GroupKind())
-	return kind.Kind
-}
-
-// WorkloadKind returns the kind of the workload, and false if it is of another kind.
-func (w *Workload) WorkloadKind() (WorkloadKind, bool) {
-	version, _ := schema.ParseGroupVersion(w.root.Get("apiVersion").Text())
-	return WorkloadKindOf(version.WithKind(w.Kind()).GroupKind())
-}
-
 // SameTemplate reports whether two workloads of the kind have the same pod template.
-func (k WorkloadKind) SameTemplate(a, b *document.Document) bool {
+func SameTemplate(k admit.WorkloadKind, a, b *document.Document) bool {
 	return bytes.Equal(a.Root().At(k.Template...).Bytes(), b.Root().At(k.Template...).Bytes())
 }
 
 // InWorkload returns problems of the pod of a workload as problems of the workload, with the step that has each.
-func (k WorkloadKind) InWorkload(problems []Problem) (all field.ErrorList) {
+func InWorkload(k admit.WorkloadKind, problems []admit.Problem) (all field.ErrorList) {
 	for _, p := range problems {
 		in := *p.Error
-		in.Field, in.Detail = k.pathInWorkload(p.Field), p.Step+": "+p.Detail
+		in.Field, in.Detail = pathInWorkload(k, p.Field), p.Step+": "+p.Detail
 		all = append(all, &in)
 	}
 	return all
@@ -196,11 +189,11 @@ func (k WorkloadKind) InWorkload(problems []Problem) (all field.ErrorList) {
 
 // pathInWorkload returns the path of a field of a pod in its workload. What the controller sets is named by what it follows
 // from: the name of a pod by that of the workload, all else by the template.
-func (k WorkloadKind) pathInWorkload(inPod string) string {
+func pathInWorkload(k admit.WorkloadKind, inPod string) string {
 	at := strings.Join(k.Template, ".")
 	switch {
-	case inPod == NamePath.String(), inPod == GenerateNamePath.String():
-		return NamePath.String()
+	case inPod == admit.NamePath.String(), inPod == admit.GenerateNamePath.String():
+		return admit.NamePath.String()
 	case strings.HasPrefix(inPod, "spec"), strings.HasPrefix(inPod, "metadata.labels"), strings.HasPrefix(inPod, "metadata.annotations"):
 		return at + "." + inPod
 	}

@@ -1,4 +1,4 @@
-package admit
+package workload
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/poddefaults"
 )
@@ -23,8 +24,8 @@ const (
 // service account, host ports, requests and limits, two tolerations, and the defaults of containers and volumes that mutators have
 // added. It does not set what depends on the cluster, such as the token of the service account and the priority. An error is in
 // the pod's document.
-func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
-	spec := p.root.Get("spec")
+func FillNew(pod *admit.Pod, ranges []*corev1.LimitRange) {
+	spec := pod.Root().Get("spec")
 	account := spec.Get("serviceAccountName")
 	if account.Text() == "" {
 		account.SetText("default")
@@ -35,28 +36,28 @@ func (p *Pod) FillNew(ranges []*corev1.LimitRange) {
 	if links := spec.Get("enableServiceLinks"); !links.Exists() {
 		links.Set(true)
 	}
-	for c := range p.Containers() {
-		if !c.root.Get("terminationMessagePath").Exists() { // the API server has set it in templates
-			fillAdded(c.root, poddefaults.Container)
+	for c := range containersOf(pod) {
+		if !c.Get("terminationMessagePath").Exists() { // the API server has set it in templates
+			fillAdded(c, poddefaults.Container)
 		}
 	}
 	if document.As[bool](spec.Get("hostNetwork")) {
-		p.fillHostPorts()
+		fillHostPorts(pod)
 	}
-	p.FillResources(ranges)
+	FillResources(pod, ranges)
 	for volume := range spec.Get("volumes").Elements() {
 		if defaultsAreMissing(volume) {
 			fillAdded(volume, func(v *corev1.Volume) { poddefaults.Volume(&v.VolumeSource) })
 		}
 	}
-	p.tolerateFailingNodes()
+	tolerateFailingNodes(pod)
 }
 
 // FillName gives a new object without a name one from its generateName, as the API server does between mutating and validating
 // webhooks.
-func (m Meta) FillName() {
+func FillName(m admit.Meta) {
 	if prefix := m.GenerateName(); prefix != "" && m.Name() == "" {
-		m.root.At("metadata", "name").SetText(GeneratedName(prefix))
+		m.Root().At("metadata", "name").SetText(GeneratedName(prefix))
 	}
 }
 
@@ -64,10 +65,23 @@ func (m Meta) FillName() {
 // of an API server, these five are always the same.
 func GeneratedName(prefix string) string { return prefix[:min(len(prefix), 58)] + "x7k2p" }
 
+// containersOf returns the init containers and the containers of a pod.
+func containersOf(pod *admit.Pod) iter.Seq[*document.Value] {
+	return func(yield func(*document.Value) bool) {
+		for _, list := range [...]string{"initContainers", "containers"} {
+			for c := range pod.Root().At("spec", list).Elements() {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // fillHostPorts sets missing hostPorts of a pod in the network of its node to the containerPorts, as the API server does.
-func (p *Pod) fillHostPorts() {
-	for c := range p.Containers() {
-		for port := range c.root.Get("ports").Elements() {
+func fillHostPorts(pod *admit.Pod) {
+	for c := range containersOf(pod) {
+		for port := range c.Get("ports").Elements() {
 			at, number := port.Get("hostPort"), document.As[int32](port.Get("containerPort"))
 			if document.As[int32](at) == 0 && number != 0 {
 				at.Set(number)
@@ -95,17 +109,17 @@ func fillAdded[T any](v *document.Value, fill func(*T)) {
 
 // FillResources sets requests that are missing to the limits, and then both to the defaults of the LimitRanges of the namespace,
 // as the API server does before it calls mutating webhooks, and again if they have changed the pod.
-func (p *Pod) FillResources(ranges []*corev1.LimitRange) {
-	for c := range p.Containers() {
-		fill(c.Resources().Requests(), c.Resources().Limits())
+func FillResources(pod *admit.Pod, ranges []*corev1.LimitRange) {
+	for c := range containersOf(pod) {
+		fillRequests(c.At("resources", "requests"), c.At("resources", "limits"))
 	}
 	for _, r := range ranges {
-		p.fillFromRange(r)
+		fillFromRange(pod, r)
 	}
 }
 
 // fillFromRange sets the defaults of one LimitRange, and notes what it has set in the pod's annotation, as the plug-in LimitRanger does.
-func (p *Pod) fillFromRange(r *corev1.LimitRange) {
+func fillFromRange(pod *admit.Pod, r *corev1.LimitRange) {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, item := range r.Spec.Limits {
 		if item.Type == corev1.LimitTypeContainer {
@@ -114,7 +128,7 @@ func (p *Pod) fillFromRange(r *corev1.LimitRange) {
 		}
 	}
 	var said []string
-	add := func(kind string, containers iter.Seq[*Container]) {
+	add := func(kind string, containers iter.Seq[*admit.Container]) {
 		for c := range containers {
 			if set := fillFrom(c.Resources().Requests(), requests); len(set) > 0 {
 				said = append(said, fmt.Sprintf("%s request for %s %s", strings.Join(set, ", "), kind, c.Name()))
@@ -124,10 +138,10 @@ func (p *Pod) fillFromRange(r *corev1.LimitRange) {
 			}
 		}
 	}
-	add("container", p.RegularContainers())
-	add("init container", p.InitContainers())
+	add("container", pod.RegularContainers())
+	add("init container", pod.InitContainers())
 	if len(said) > 0 {
-		p.SetAnnotation(limitRangerAnnotation, limitRangerSays+strings.Join(said, "; "))
+		pod.SetAnnotation(limitRangerAnnotation, limitRangerSays+strings.Join(said, "; "))
 	}
 }
 
@@ -136,8 +150,8 @@ type Filled map[string][]string
 
 // FilledByRanges returns what LimitRanger set in a pod when it last set anything: a later round, or another LimitRange, replaces the
 // annotation in which it says so. Users can write that annotation, too.
-func (p *Pod) FilledByRanges() Filled {
-	text, _ := p.Annotation(limitRangerAnnotation)
+func FilledByRanges(pod *admit.Pod) Filled {
+	text, _ := pod.Annotation(limitRangerAnnotation)
 	said, ok := strings.CutPrefix(text, limitRangerSays)
 	if !ok {
 		return nil
@@ -157,16 +171,22 @@ func (p *Pod) FilledByRanges() Filled {
 	return filled
 }
 
-func fill(list, from Resources) {
-	for name, value := range from.root.Members() {
-		if at := list.at(corev1.ResourceName(name)); !at.Exists() {
-			at.SetText(quantityText(value))
+// fillRequests sets what is missing of the requests to the limits, as they are written; they may be numbers.
+func fillRequests(requests, limits *document.Value) {
+	for name, limit := range limits.Members() {
+		at := requests.Get(name)
+		switch {
+		case at.Exists():
+		case limit.Kind() == document.Text:
+			at.SetText(limit.Text())
+		default:
+			at.SetText(string(limit.Bytes()))
 		}
 	}
 }
 
 // fillFrom sets what is missing in a list, and returns the sorted names of what it has set.
-func fillFrom(list Resources, defaults corev1.ResourceList) (set []string) {
+func fillFrom(list admit.Resources, defaults corev1.ResourceList) (set []string) {
 	for name := range defaults {
 		if !list.Has(name) {
 			set = append(set, string(name))
@@ -180,14 +200,14 @@ func fillFrom(list Resources, defaults corev1.ResourceList) (set []string) {
 }
 
 // tolerateFailingNodes adds the tolerations of the plug-in DefaultTolerationSeconds, with its default of 300 s.
-func (p *Pod) tolerateFailingNodes() {
-	is := p.Tolerations()
+func tolerateFailingNodes(pod *admit.Pod) {
+	is := pod.Tolerations()
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(is, func(t corev1.Toleration) bool {
 			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 		}) {
 			seconds := int64(300)
-			p.AppendToleration(corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+			pod.AppendToleration(corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 		}
 	}
 }

@@ -1,9 +1,10 @@
-package admit
+package workload
 
 import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 )
 
@@ -23,8 +24,8 @@ func TestPodOfWorkload(t *testing.T) {
 		{"ReplicationController", `{"template": $T}`, `"kind":"ReplicationController","name":"w"`},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			var kind WorkloadKind
-			for _, k := range WorkloadKinds() {
+			var kind admit.WorkloadKind
+			for _, k := range admit.WorkloadKinds() {
 				if k.Kind == c.kind {
 					kind = k
 				}
@@ -34,7 +35,7 @@ func TestPodOfWorkload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod := string(kind.Pod(d).Bytes())
+			pod := string(Pod(kind, d).Bytes())
 			if c.kind == "Deployment" {
 				_, rest, _ := strings.Cut(pod, `"generateName":"w-`)
 				hash, _, _ := strings.Cut(rest, "-")
@@ -57,13 +58,13 @@ func TestPodOfWorkload(t *testing.T) {
 
 // TestNoPodOfWorkload: without a template there is no pod, and a template of the wrong type is the workload's error.
 func TestNoPodOfWorkload(t *testing.T) {
-	kind := WorkloadKinds()[0]
+	kind := admit.WorkloadKinds()[0]
 	for text, wrong := range map[string]bool{`{}`: false, `{"spec": {}}`: false, `{"spec": {"template": null}}`: false, `{"spec": "x"}`: true} {
 		d, err := document.Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pod := kind.Pod(d); pod != nil || (d.Err() != nil) != wrong {
+		if pod := Pod(kind, d); pod != nil || (d.Err() != nil) != wrong {
 			t.Errorf("%s: %v, %v", text, pod, d.Err())
 		}
 	}
