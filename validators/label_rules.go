@@ -107,6 +107,7 @@ func judgeLabels(
 			return nil, err
 		}
 		if problem != nil {
+			problem.Origin = rules[i].Name // see ofTemplate
 			problems = append(problems, problem)
 		}
 	}

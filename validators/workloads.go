@@ -119,7 +119,7 @@ func ofCore(rules LabelRules) SuitePods {
 // ofTemplate reports whether a problem is one that templateLabelRules judges.
 func ofTemplate(req *admit.Request, p admit.Problem, rules LabelRules) bool {
 	return p.Step == labelRulesName && slices.ContainsFunc(admit.Workloads(req.Operation), func(m admit.Match) bool { return m.Covers(req) }) &&
-		slices.ContainsFunc(rules, func(r LabelRule) bool { return r.Workloads && strings.HasPrefix(p.Detail, "rule "+r.Name+": ") })
+		slices.ContainsFunc(rules, func(r LabelRule) bool { return r.Workloads && r.Name == p.Origin })
 }
 
 // sameTemplate reports whether an update leaves the template as it is.
