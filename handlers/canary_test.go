@@ -31,7 +31,7 @@ func TestCanary(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, _ := serveOne(route(c.run), postTo(strings.NewReader(c.review)))
 			warnings := answer(t, w).Warnings
-			if slices.Contains(warnings, admit.CanaryAnswer("/mutate-test")) != c.want || !c.want && len(warnings) > 0 {
+			if slices.Contains(warnings, CanaryAnswer("/mutate-test")) != c.want || !c.want && len(warnings) > 0 {
 				t.Errorf("%q", warnings)
 			}
 		})

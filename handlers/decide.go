@@ -82,8 +82,8 @@ func Decide(ctx context.Context, r admit.Route, body []byte, after admit.After) 
 		d.fail(badReview("%s", why))
 		return d
 	}
-	if d.Request.Canary() {
-		d.Request.Warnf("%s", admit.CanaryAnswer(r.Path))
+	if isCanary(d.Request) {
+		d.Request.Warnf("%s", CanaryAnswer(r.Path))
 	}
 	switch d.Untouched = r.Untouched(d.Request); {
 	case r.Unused() != "":

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/doctor/reach"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -117,7 +117,7 @@ func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options
 	if err := json.Unmarshal(c.request.Object.Raw, &object.Object); err != nil {
 		return c, err
 	}
-	object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{admit.CanaryAnnotation: "true"}))
+	object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{handlers.CanaryAnnotation: "true"}))
 	if c.request.Object.Raw, err = object.MarshalJSON(); err != nil {
 		return c, err
 	}
@@ -128,7 +128,7 @@ func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options
 		c.refused = err
 	}
 	for _, warning := range warnings {
-		if path, is := admit.CanaryPath(warning); is {
+		if path, is := handlers.CanaryPath(warning); is {
 			c.answered = append(c.answered, path)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/command/doctor"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -70,11 +70,11 @@ func TestCanary(t *testing.T) {
 					var pod struct {
 						Metadata struct{ Annotations map[string]string }
 					}
-					if err := json.NewDecoder(r.Body).Decode(&pod); err != nil || r.URL.Query().Get("dryRun") != "All" || pod.Metadata.Annotations[admit.CanaryAnnotation] == "" {
+					if err := json.NewDecoder(r.Body).Decode(&pod); err != nil || r.URL.Query().Get("dryRun") != "All" || pod.Metadata.Annotations[handlers.CanaryAnnotation] == "" {
 						t.Errorf("%s: %v %v", r.URL, err, pod)
 					}
 					for _, path := range strings.Fields(c.answers) {
-						w.Header().Add("Warning", fmt.Sprintf("299 - %q", admit.CanaryAnswer(path)))
+						w.Header().Add("Warning", fmt.Sprintf("299 - %q", handlers.CanaryAnswer(path)))
 					}
 					if c.refused {
 						refuse(w, 403, "Forbidden")

@@ -1,8 +1,10 @@
-package admit
+package handlers
 
 import (
 	"bytes"
 	"strings"
+
+	"usher.dev/usher/admit"
 )
 
 // CanaryAnnotation marks an object that `usher doctor --canary` sends as a dry run, to see whether usher is called. Whatever usher
@@ -11,12 +13,12 @@ const CanaryAnnotation = "usher.dev/canary"
 
 const canaryAnswer = "usher has answered this canary at "
 
-// Canary reports whether the request is the dry run of a canary.
-func (r *Request) Canary() bool {
+// isCanary reports whether the request is the dry run of a canary.
+func isCanary(r *admit.Request) bool {
 	if !r.DryRun || r.Object == nil || !bytes.Contains(r.Object.Sent(), []byte(CanaryAnnotation)) {
 		return false // without a handle of the annotations, which could change the order of a patch
 	}
-	_, marked := Meta{r.Object.Root()}.Annotation(CanaryAnnotation)
+	_, marked := admit.MetaOf(r.Object.Root()).Annotation(CanaryAnnotation)
 	return marked
 }
 
