@@ -1,6 +1,9 @@
 package admit
 
-import "strings"
+import (
+	"hash/fnv"
+	"strings"
+)
 
 // Origin identifies what an object is a replica of: its workload. What holds for a percentage of the workloads is
 // decided by a hash of it: every replica, retry, rollout and dry run agrees, and so do all replicas of usher.
@@ -38,16 +41,12 @@ func ReplicaSetOrigin(namespace, name, hash string) Origin {
 // name/namespace/kind/name, modulo 100. A percentage selects the origin if it is larger, so 1 selects one of a hundred
 // workloads.
 func (o Origin) Draw(name string) int {
-	hash := uint64(14695981039346656037)
-	for i, part := range [...]string{name, o.Namespace, o.Kind, o.Name} {
-		if i > 0 {
-			hash = (hash ^ '/') * fnvPrime
-		}
-		for j := range len(part) {
-			hash = (hash ^ uint64(part[j])) * fnvPrime
-		}
+	var memory [128]byte // enough for nearly all
+	text := append(memory[:0], name...)
+	for _, part := range [...]string{o.Namespace, o.Kind, o.Name} {
+		text = append(append(text, '/'), part...)
 	}
-	return int(hash % 100)
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	return int(sum.Sum64() % 100)
 }
-
-const fnvPrime = 1099511628211
