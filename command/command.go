@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/lines"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 )
 
@@ -44,7 +45,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, errDenied):
 		return 1
 	}
-	reason := fmt.Sprintf("usher: %s\n", review.Harmless(err.Error()))
+	reason := fmt.Sprintf("usher: %s\n", printable.Lines(err.Error()))
 	if len(args) == 0 || args[0] != "serve" {
 		_, _ = io.WriteString(p.Err, reason)
 		return 2

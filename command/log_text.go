@@ -6,7 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/printable"
 )
 
 // legible is a formatter that lets no text of others reach a log or a terminal raw: no control characters, no direction
@@ -17,7 +17,7 @@ type legible struct{ logrus.Formatter }
 // Format formats an entry.
 func (f legible) Format(entry *logrus.Entry) ([]byte, error) {
 	clean := *entry
-	clean.Message, clean.Data = admit.Printable(entry.Message), make(logrus.Fields, len(entry.Data))
+	clean.Message, clean.Data = printable.Line(entry.Message), make(logrus.Fields, len(entry.Data))
 	for name, value := range entry.Data {
 		switch value := value.(type) {
 		case string:
@@ -34,10 +34,10 @@ func (f legible) Format(entry *logrus.Entry) ([]byte, error) {
 // withinLine matches a text without line breaks and tabs.
 var withinLine = regexp.MustCompile(`[^\n\t]+`)
 
-// printableLines is admit.Printable for a text of several lines.
+// printableLines is printable.Line for a text of several lines.
 func printableLines(text string) string {
 	if !strings.ContainsAny(text, "\n\t") {
-		return admit.Printable(text) // as nearly always
+		return printable.Line(text) // as nearly always
 	}
-	return withinLine.ReplaceAllStringFunc(text, admit.Printable)
+	return withinLine.ReplaceAllStringFunc(text, printable.Line)
 }

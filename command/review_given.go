@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 )
 
@@ -83,7 +84,7 @@ func (r *reviewing) namespacesOf(ctx context.Context, source *reader.Source, nam
 		switch {
 		case errors.Is(err, reader.ErrNotFound):
 		case err != nil:
-			_, _ = fmt.Fprintf(r.Err, "warning: the Namespace %s of the cluster is not known: %s\n", name, admit.Printable(err.Error()))
+			_, _ = fmt.Fprintf(r.Err, "warning: the Namespace %s of the cluster is not known: %s\n", name, printable.Line(err.Error()))
 		default:
 			there[name] = manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: "the cluster"}, JSON: raw}
 		}

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -64,7 +65,7 @@ func (r *reviewing) printReviews(documents []review.Document) error {
 			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(r.Out, "%s\n", review.EscapeJSON(body)); err != nil {
+		if _, err := fmt.Fprintf(r.Out, "%s\n", printable.JSON(body)); err != nil {
 			return err
 		}
 	}

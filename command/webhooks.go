@@ -17,6 +17,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -119,7 +120,7 @@ func (p Program) compareWebhooks(needed []webhooks.Hook, o webhooksOptions) erro
 	}
 	lines := webhooks.Differences(needed, registered)
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(p.Out, admit.Printable(line)); err != nil {
+		if _, err := fmt.Fprintln(p.Out, printable.Line(line)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server"
 	"usher.dev/usher/server/webhooks"
 )
@@ -193,7 +194,7 @@ func (p Program) sayLeft(left []string) error {
 // say prints lines. They may have texts of others, such as the subject of a CA in a caBundle.
 func (p Program) say(lines ...string) {
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(p.Out, admit.Printable(line))
+		_, _ = fmt.Fprintln(p.Out, printable.Line(line))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/printable"
 )
 
 // Record is a line of the audit log: a decision, and how it came about. It has names, field paths and types of rules,
@@ -130,4 +131,4 @@ func stepRecord(s admit.StepResult) StepRecord {
 }
 
 // legible returns a text of the caller, shortened and without what is not printable.
-func legible(text string) string { return admit.Printable(admit.Shorten(text, maxField)) }
+func legible(text string) string { return printable.Line(admit.Shorten(text, maxField)) }

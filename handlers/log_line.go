@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/internal/printable"
 )
 
 // TimeFormat is the format of the time in lines of JSON.
@@ -56,7 +57,7 @@ const maxLine = 4 << 10
 
 // text adds a text of at most maxField characters, of which what is not printable is escaped.
 func (l *logLine) text(name, value string) {
-	l.fields = append(l.fields, logField{name: name, kind: document.Text, text: admit.Printable(admit.Shorten(value, maxField))})
+	l.fields = append(l.fields, logField{name: name, kind: document.Text, text: printable.Line(admit.Shorten(value, maxField))})
 }
 
 // raw adds a text as it is, of several lines.

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/internal/metric"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 )
@@ -134,7 +135,7 @@ func (r *registration) logKept(done string, err error) {
 		text = err.Error()
 	}
 	if done != "" {
-		r.Log.Warn("registration: restored: " + admit.Printable(done))
+		r.Log.Warn("registration: restored: " + printable.Line(done))
 	}
 	if text != r.unkept && text != "" {
 		r.Log.WithError(err).Warn("registration: it cannot be kept")
@@ -221,7 +222,7 @@ func (r *registration) log(states []webhooks.State, err error) {
 		if text != r.logged[s.Entry] && text == "" {
 			r.Log.Infof("registration: %s is registered as usher needs it", s.Entry)
 		} else if text != r.logged[s.Entry] {
-			r.Log.Warnf("registration: %s: %s", s.Entry, admit.Printable(text))
+			r.Log.Warnf("registration: %s: %s", s.Entry, printable.Line(text))
 		}
 		r.logged[s.Entry] = text
 	}

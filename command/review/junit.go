@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // junitSuites, junitSuite, junitCase and junitProblem are the elements of a JUnit report, in the dialect that CI systems
@@ -44,7 +46,7 @@ type junitProblem struct {
 func JUnit(to io.Writer, suite string, reports []Report) error {
 	s := junitSuite{Name: suite, Tests: len(reports)}
 	for _, r := range reports {
-		c := junitCase{Class: suite, Name: Harmless(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
+		c := junitCase{Class: suite, Name: printable.Lines(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
 		switch r.Exit() {
 		case Unjudged:
 			s.Errors++
@@ -58,10 +60,10 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 				c.Skipped = &struct{}{}
 			}
 			for _, what := range r.Unjudged {
-				c.Out += Harmless("not judged: "+what) + "\n"
+				c.Out += printable.Lines("not judged: "+what) + "\n"
 			}
 			for _, field := range r.Unknown {
-				c.Out += Harmless("warning: "+field+refusedByKubectl) + "\n"
+				c.Out += printable.Lines("warning: "+field+refusedByKubectl) + "\n"
 			}
 		}
 		s.Cases = append(s.Cases, c)
@@ -79,20 +81,20 @@ func (r Report) junitProblem() *junitProblem {
 	Text(&text, r, Style{})
 	p := &junitProblem{Message: string(r.Verdict), Type: string(r.Verdict), Text: text.String()}
 	if c, _ := r.Decisive(); c.Message != "" {
-		p.Message = Harmless(c.Message)
+		p.Message = printable.Lines(c.Message)
 	}
 	if r.Verdict == Invalid {
-		p.Message = Harmless(r.Invalid[0])
+		p.Message = printable.Lines(r.Invalid[0])
 	}
 	if len(r.Unjudged) > 0 && r.Verdict == NotJudged {
-		p.Message = Harmless(r.Unjudged[0])
+		p.Message = printable.Lines(r.Unjudged[0])
 	}
 	if i := unknownWebhook(r.Webhooks); i >= 0 {
-		p.Message = Harmless("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
+		p.Message = printable.Lines("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
 	}
 	for _, f := range r.Findings {
 		if f.Severity != Info {
-			p.Message, p.Type = Harmless(f.Message), f.ID
+			p.Message, p.Type = printable.Lines(f.Message), f.ID
 			break
 		}
 	}

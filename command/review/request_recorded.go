@@ -3,6 +3,8 @@ package review
 import (
 	"fmt"
 	"strings"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // Request is a request to an API server, as an audit event recorded it.
@@ -60,9 +62,9 @@ func requestText(b *strings.Builder, r *Request) {
 	if r.DryRun {
 		who += ", as a dry run"
 	}
-	fmt.Fprintf(b, "  %s\n", Harmless(strings.TrimSpace(r.Time+"  by "+who)))
+	fmt.Fprintf(b, "  %s\n", printable.Lines(strings.TrimSpace(r.Time+"  by "+who)))
 	if r.Message != "" {
-		fmt.Fprintf(b, "  %d %s\n", r.Code, Harmless(r.Message))
+		fmt.Fprintf(b, "  %d %s\n", r.Code, printable.Lines(r.Message))
 	}
 }
 
@@ -76,9 +78,9 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	if c.Round > 1 {
 		outcome += fmt.Sprintf(", called again in round %d", c.Round)
 	}
-	fmt.Fprintf(b, "  %s  %s\n", Harmless(name), outcome)
+	fmt.Fprintf(b, "  %s  %s\n", printable.Lines(name), outcome)
 	for _, change := range c.Changes {
-		fmt.Fprintf(b, "    %s\n", Harmless(change))
+		fmt.Fprintf(b, "    %s\n", printable.Lines(change))
 	}
 	auditText(b, c)
 	if c.Known == "exact" {
@@ -86,7 +88,7 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	}
 	if style.Documents && len(c.After) > 0 {
 		fmt.Fprintf(b, "    the object now, %s:\n", c.Known)
-		indented(b, "      ", Harmless(yamlOf(c.After)))
+		indented(b, "      ", printable.Lines(yamlOf(c.After)))
 	}
 }
 
@@ -104,6 +106,6 @@ func blameText(b *strings.Builder, all []Blame) {
 		if len(former) > 0 {
 			text += "; before: " + strings.Join(former, "; ")
 		}
-		fmt.Fprintf(b, "    %s\n", Harmless(text))
+		fmt.Fprintf(b, "    %s\n", printable.Lines(text))
 	}
 }

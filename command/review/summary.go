@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // Summary returns the last line of a review, such as "5 objects: 3 allowed (2 changed), 1 denied, 1 skipped".
@@ -23,7 +25,7 @@ func UnroutedText(reports []Report) string {
 	for _, r := range reports {
 		if Unrouted(r) {
 			all++
-			kinds[Harmless(r.Kind)]++
+			kinds[printable.Lines(r.Kind)]++
 		}
 	}
 	if all == 0 {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // Style configures how text is shown.
@@ -40,7 +42,7 @@ var verdictColors = map[string]string{"passed": green, "failed": red, "refused":
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), Harmless(r.title()))
+	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), printable.Lines(r.title()))
 	requestText(&b, r.Request)
 	webhooksText(&b, r.Webhooks, style)
 	if r.Request == nil {
@@ -62,7 +64,7 @@ func Text(to io.Writer, r Report, style Style) {
 	}
 	for _, note := range r.Notes {
 		for _, line := range note.Lines {
-			fmt.Fprintf(&b, "  %s\n", Harmless(line))
+			fmt.Fprintf(&b, "  %s\n", printable.Lines(line))
 		}
 	}
 	lines(&b, "", r.Hint)
@@ -84,11 +86,11 @@ func findingsText(b *strings.Builder, findings []Finding, style Style) {
 func findingText(b *strings.Builder, f Finding, style Style) {
 	fmt.Fprintf(b, "  %s %s", style.paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
 	if f.Object != "" {
-		fmt.Fprintf(b, ": %s", Harmless(f.Object))
+		fmt.Fprintf(b, ": %s", printable.Lines(f.Object))
 	}
 	b.WriteByte('\n')
-	indented(b, "    ", Harmless(f.Message))
-	indented(b, "      ", style.paintDiff(Harmless(f.Diff)))
+	indented(b, "    ", printable.Lines(f.Message))
+	indented(b, "      ", style.paintDiff(printable.Lines(f.Diff)))
 	lines(b, "fix:  ", strings.Split(f.Fix, "\n")...)
 	lines(b, "look: ", strings.Split(f.Look, "\n")...)
 	lines(b, "see:  ", f.Link)
@@ -106,7 +108,7 @@ func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
 				paths = append(paths, same.Path)
 			}
 		}
-		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+Harmless(route.Why))
+		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+printable.Lines(route.Why))
 	}
 }
 
@@ -154,7 +156,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 	for _, s := range c.Steps {
 		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, c.Path))
 		for _, why := range s.Why {
-			fmt.Fprintf(b, "      %s\n", Harmless(why))
+			fmt.Fprintf(b, "      %s\n", printable.Lines(why))
 		}
 	}
 	callDetails(b, c, style)
@@ -171,7 +173,7 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 		b.WriteString("    patch:\n")
 	}
 	for _, o := range c.Patch {
-		fmt.Fprintf(b, "      %s\n", Harmless(o.folded("        ")))
+		fmt.Fprintf(b, "      %s\n", printable.Lines(o.folded("        ")))
 	}
 }
 
@@ -179,7 +181,7 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 func lines(b *strings.Builder, label string, texts ...string) {
 	for _, text := range texts {
 		if text != "" {
-			fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(Harmless(text), "\n", "\n    "))
+			fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(printable.Lines(text), "\n", "\n    "))
 		}
 	}
 }

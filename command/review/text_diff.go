@@ -7,6 +7,8 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // String shows an operation on one line.
@@ -38,7 +40,7 @@ func yamlOf(object []byte) string {
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
 func Diff(before, after []byte, style Style) string {
-	return style.paintDiff(Harmless(DiffNamed("before", "after", before, after)))
+	return style.paintDiff(printable.Lines(DiffNamed("before", "after", before, after)))
 }
 
 // DiffNamed is Diff for JSON values of other names, in plain text.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // webhooksText prints the webhooks of each configuration below its name, with whether each is called, and their number.
@@ -14,17 +16,17 @@ func webhooksText(b *strings.Builder, webhooks []Webhook, style Style) {
 	}
 	width, configuration := 0, ""
 	for _, w := range webhooks {
-		width = max(width, utf8.RuneCountInString(Harmless(w.Name)))
+		width = max(width, utf8.RuneCountInString(printable.Lines(w.Name)))
 	}
 	for _, w := range webhooks {
 		if w.Configuration != configuration {
 			configuration = w.Configuration
-			fmt.Fprintf(b, "  %s\n", Harmless(configuration))
+			fmt.Fprintf(b, "  %s\n", printable.Lines(configuration))
 		}
-		name := Harmless(w.Name)
+		name := printable.Lines(w.Name)
 		fmt.Fprintf(b, "    %s%s  %s\n", name, strings.Repeat(" ", width-utf8.RuneCountInString(name)), w.text(style))
 		if w.Fix != "" {
-			fmt.Fprintf(b, "    %*s  fix: %s\n", width, "", Harmless(w.Fix))
+			fmt.Fprintf(b, "    %*s  fix: %s\n", width, "", printable.Lines(w.Fix))
 		}
 	}
 	fmt.Fprintf(b, "  %s\n", webhooksSummary(webhooks))
@@ -32,7 +34,7 @@ func webhooksText(b *strings.Builder, webhooks []Webhook, style Style) {
 
 // text says whether a webhook is called.
 func (w Webhook) text(style Style) string {
-	why := Harmless(strings.ReplaceAll(w.Why, "\n", " "))
+	why := printable.Lines(strings.ReplaceAll(w.Why, "\n", " "))
 	switch {
 	case w.Called && why != "":
 		return style.paint(green, "called") + ", " + why
@@ -42,7 +44,7 @@ func (w Webhook) text(style Style) string {
 		return style.paint(red, "unknown: ") + why
 	}
 	if !strings.HasPrefix(why, w.Filter+"[") { // such as rules[0].operations
-		why = Harmless(w.Filter) + ": " + why
+		why = printable.Lines(w.Filter) + ": " + why
 	}
 	return style.paint(yellow, "not called: ") + why
 }

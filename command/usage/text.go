@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 )
 
@@ -150,4 +151,4 @@ func table(to io.Writer, color bool, title string, rows []row) {
 }
 
 // harmless is text that neither steers the terminal nor begins a line of its own.
-func harmless(text string) string { return review.Harmless(strings.ReplaceAll(text, "\n", " ")) }
+func harmless(text string) string { return printable.Lines(strings.ReplaceAll(text, "\n", " ")) }

@@ -1,0 +1,18 @@
+package review
+
+import (
+	"encoding/json"
+	"io"
+
+	"usher.dev/usher/internal/printable"
+)
+
+// WriteJSON writes a value as indented JSON in which the characters that a terminal would obey are escaped.
+func WriteJSON(to io.Writer, value any) error {
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(append(printable.JSON(raw), '\n'))
+	return err
+}
