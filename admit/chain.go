@@ -51,10 +51,13 @@ type step struct {
 func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
 	c := Chain{mutates: true}
 	for _, m := range mutators {
-		c.steps = append(c.steps, step{Step{m.Name, m.Doc, m.Gate, Enforce, m.Needs, m.Section, m.Idle, nil}, true,
-			func(ctx context.Context, req *Request) (field.ErrorList, error) {
+		c.steps = append(c.steps, step{
+			Step:    Step{Name: m.Name, Doc: m.Doc, Gate: m.Gate, Mode: Enforce, Needs: m.Needs, Section: m.Section, Idle: m.Idle},
+			mutates: true,
+			run: func(ctx context.Context, req *Request) (field.ErrorList, error) {
 				return Classify(m.Run(ctx, req, view(req.Object)))
-			}, nil, nil, false})
+			},
+		})
 	}
 	return c
 }
@@ -64,8 +67,10 @@ func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chai
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
 	var c Chain
 	for i, v := range validators {
-		mode := cmp.Or(v.Mode, Enforce)
-		s := step{Step{v.Name, v.Doc, v.Gate, mode, v.Needs, v.Section, v.Idle, v.For}, false, onSubject(view, v.For, v.Run), nil, nil, v.OfPods}
+		s := step{
+			Step: Step{Name: v.Name, Doc: v.Doc, Gate: v.Gate, Mode: cmp.Or(v.Mode, Enforce), Needs: v.Needs, Section: v.Section, Idle: v.Idle, For: v.For},
+			run:  onSubject(view, v.For, v.Run), ofPods: v.OfPods,
+		}
 		if v.Commit != nil {
 			mustCommitLast(v, len(validators)-1-i)
 			s.commit, c.commits = onSubject(view, v.For, v.Commit), true
