@@ -14,8 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"usher.dev/usher/internal/atomicfile"
 	"usher.dev/usher/internal/poll"
-	"usher.dev/usher/internal/wholefile"
 )
 
 // The files of a certificate directory. The names are the keys of a Secret of type kubernetes.io/tls, so a mounted
@@ -229,7 +229,7 @@ func writePair(dir, certName, keyName string, p Pair) error {
 
 // writeFile replaces a file as a whole.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
-	if err := wholefile.Replace(path, data, mode); err != nil {
+	if err := atomicfile.Replace(path, data, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
-	"usher.dev/usher/internal/cow"
+	"usher.dev/usher/internal/persistentmap"
 )
 
 // Collection declares a set of objects that is kept, each as a T. To add a collection, declare it, list it in a
@@ -166,7 +166,7 @@ func (c *Compiled[T, C]) Get(s Snapshot) (compiled C, err error) {
 }
 
 // Objects are the objects of a collection at one moment. They are immutable.
-type Objects[T any] struct{ all cow.Map[any] }
+type Objects[T any] struct{ all persistentmap.Map[any] }
 
 // Len returns the number of objects.
 func (o Objects[T]) Len() int { return o.all.Len() }

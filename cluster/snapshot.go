@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/internal/cow"
+	"usher.dev/usher/internal/persistentmap"
 )
 
 // Snapshot is the state of the cluster at one moment. It is immutable, and the objects that it returns must not be
@@ -31,11 +31,11 @@ type state struct {
 // collected is the state of one collection.
 type collected struct {
 	synced   bool
-	objects  cow.Map[any]
+	objects  persistentmap.Map[any]
 	bad      map[string]error // errors of objects that do not decode, by key; never modified in place
 	compiled any
-	from     cow.Map[any] // the objects that compiled was compiled from
-	problems []error      // from compiling
+	from     persistentmap.Map[any] // the objects that compiled was compiled from
+	problems []error                // from compiling
 }
 
 // Changed returns a channel that is closed when a newer snapshot is available. To wait for a condition, check it on a
@@ -129,7 +129,7 @@ func (s *state) remove(k int, key string) (changed bool) {
 // stays the same, so that nothing is compiled again.
 func (s *state) replace(k int, items iter.Seq[*item]) {
 	c := &s.collected[k]
-	objects, bad, changed := cow.Map[any]{}.Edit(), map[string]error{}, false
+	objects, bad, changed := persistentmap.Map[any]{}.Edit(), map[string]error{}, false
 	for i := range items {
 		before, known := c.objects.Get(i.key)
 		if i.err != nil {

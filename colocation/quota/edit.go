@@ -7,15 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/internal/cow"
+	"usher.dev/usher/internal/persistentmap"
 )
 
 // edit changes a copy of a tree, which shares with the original all that stays as it is. It is for one goroutine.
 type edit struct {
 	before         *Tree
-	named, listing *cow.Edit[rank]
-	children       *cow.Edit[[]string]
-	sums           *cow.Edit[corev1.ResourceList]
+	named, listing *persistentmap.Edit[rank]
+	children       *persistentmap.Edit[[]string]
+	sums           *persistentmap.Edit[corev1.ResourceList]
 	own            map[string]bool // the parents whose lists of children are no longer shared with the tree before
 	names          map[string]bool // the names of the quotas that were replaced
 	namespaces     map[string]bool // the namespaces that other quotas list than before
@@ -48,7 +48,7 @@ func (e *edit) replace(name string, was, is *Quota) {
 }
 
 // set sets the quotas that claim a key, or deletes the key if none does.
-func set(all *cow.Edit[rank], key string, to rank) {
+func set(all *persistentmap.Edit[rank], key string, to rank) {
 	if to.first == nil {
 		all.Delete(key)
 	} else {
@@ -146,7 +146,7 @@ func (q *Quota) namespaces() []string {
 }
 
 // judge finds the flaws of the new tree: those of the tree before, and what the changes make of them.
-func (e *edit) judge(t *Tree) cow.Map[[]*Flaw] {
+func (e *edit) judge(t *Tree) persistentmap.Map[[]*Flaw] {
 	flaws := e.before.flaws.Edit()
 	at := func(kind, name string, found []*Flaw) {
 		if len(found) > 0 {

@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/colocation/api"
-	"usher.dev/usher/internal/cow"
+	"usher.dev/usher/internal/persistentmap"
 )
 
 // Tree is the set of all quotas at one moment. It is immutable, and independent of the order in which quotas were added:
 // a tree that was changed by With equals a new one of the same quotas.
 // The root quota is always part of it, even if no object exists for it.
 type Tree struct {
-	named    cow.Map[rank]                // by name
-	children cow.Map[[]string]            // by parent, sorted; also for parents that do not exist
-	listing  cow.Map[rank]                // by namespace: the quotas whose annotations list it
-	sums     cow.Map[corev1.ResourceList] // by parent: what the min of its children adds up to
-	flaws    cow.Map[[]*Flaw]             // by site
+	named    persistentmap.Map[rank]                // by name
+	children persistentmap.Map[[]string]            // by parent, sorted; also for parents that do not exist
+	listing  persistentmap.Map[rank]                // by namespace: the quotas whose annotations list it
+	sums     persistentmap.Map[corev1.ResourceList] // by parent: what the min of its children adds up to
+	flaws    persistentmap.Map[[]*Flaw]             // by site
 }
 
 // rank holds quotas that claim the same, by age: the first has it.

@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/internal/storable"
+	"usher.dev/usher/internal/podvalidation"
 )
 
 // reservation refuses reservations that the scheduler could not serve, that no pod or every pod could use, and changes
@@ -100,14 +100,14 @@ func checkTemplate(template *document.Value) field.ErrorList {
 
 // checkAmounts checks what the pod requests, which the API server does for pods only.
 func checkAmounts(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
-	problems := storable.Amounts(spec.Overhead, at.Child("overhead"))
+	problems := podvalidation.Amounts(spec.Overhead, at.Child("overhead"))
 	if spec.Resources != nil {
-		problems = append(problems, storable.Reserved(spec.Resources, at.Child("resources"))...)
+		problems = append(problems, podvalidation.Reserved(spec.Resources, at.Child("resources"))...)
 	}
 	check := func(containers []corev1.Container, at *field.Path) {
 		for i := range containers {
 			at := at.Index(i).Child("resources")
-			problems = append(problems, storable.Reserved(&containers[i].Resources, at)...)
+			problems = append(problems, podvalidation.Reserved(&containers[i].Resources, at)...)
 			if d := devicesOfTemplate(&containers[i], at); d != nil && len(d.fractions()) == 0 { // those are refused above
 				problems = append(problems, d.contradictions()...)
 			}

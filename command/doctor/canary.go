@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/handlers"
@@ -176,7 +176,7 @@ func (c canary) registered(i int, hooks []entry, verdicts []webhookmatch.Verdict
 // answersOf reports whether the server that a webhook calls has answered at another path, so that it knows canaries.
 func (c canary) answersOf(h entry, hooks []entry) bool {
 	return slices.ContainsFunc(hooks, func(other entry) bool {
-		return reach.TargetOf(other.ClientConfig) == reach.TargetOf(h.ClientConfig) && c.hasAnswered(pathOf(other.ClientConfig))
+		return connectivity.TargetOf(other.ClientConfig) == connectivity.TargetOf(h.ClientConfig) && c.hasAnswered(pathOf(other.ClientConfig))
 	})
 }
 

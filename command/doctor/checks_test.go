@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/installed"
 	"usher.dev/usher/server/webhooks"
 )
@@ -21,7 +21,7 @@ import (
 func TestChecks(t *testing.T) {
 	var source strings.Builder
 	files, _ := filepath.Glob("*.go")
-	more, _ := filepath.Glob("reach/*.go")
+	more, _ := filepath.Glob("connectivity/*.go")
 	rules, _ := filepath.Glob("../../internal/resources/*.go")
 	for _, file := range slices.Concat(files, more, rules) {
 		raw, err := os.ReadFile(file)
@@ -59,22 +59,22 @@ func TestCertificateFixes(t *testing.T) {
 	byURL.ClientConfig = at("https://usher.example/mutate-pods")
 	foreign := hook(func(w *entry) { w.ClientConfig = at("https://policies.example/x") })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
-	secret := reach.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
+	secret := connectivity.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
 		name         string
 		w            entry
-		about        reach.Subject
+		about        connectivity.Subject
 		bundle, leaf string
 	}{
-		{"unknown", w, reach.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
+		{"unknown", w, connectivity.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
 		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
 		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
-		{"usher by a URL", byURL, reach.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},
-		{"a URL", foreign, reach.Subject{}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl get validatingwebhookconfiguration c -o yaml"},
-		{"usher", ushers, reach.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},
+		{"usher by a URL", byURL, connectivity.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},
+		{"a URL", foreign, connectivity.Subject{}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl get validatingwebhookconfiguration c -o yaml"},
+		{"usher", ushers, connectivity.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},
 	} {
 		about := subject{entry: c.w, Subject: c.about}
-		about.Target = reach.TargetOf(c.w.ClientConfig)
+		about.Target = connectivity.TargetOf(c.w.ClientConfig)
 		if bundle, leaf := replaceBundle(about).text, replaceCertificate(about).text; !strings.Contains(bundle, c.bundle) || !strings.Contains(leaf, c.leaf) {
 			t.Errorf("%s: %s; %s", c.name, bundle, leaf)
 		}

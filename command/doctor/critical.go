@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 )
 
 // criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
-func criticalRequests(t reach.Target, selector map[string]string) (all []criticalRequest) {
+func criticalRequests(t connectivity.Target, selector map[string]string) (all []criticalRequest) {
 	for _, n := range needs {
 		all = append(all, n.requests(nil)...)
 	}
@@ -49,7 +49,7 @@ func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []
 	var ids []string
 	var leaveOut []string
 	called := map[string][]criticalRequest{}
-	for _, v := range criticalRequests(reach.TargetOf(w.ClientConfig), selector) {
+	for _, v := range criticalRequests(connectivity.TargetOf(w.ClientConfig), selector) {
 		if !w.calledFor(v, f) {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 )
 
@@ -53,7 +53,7 @@ func (f *snapshot) problems(w entry) []review.Finding {
 		reached = append(reached, w.reached(p))
 	}
 	return slices.Concat(conditionProblems(w, &f.matcher), reached,
-		lockOutProblems(w, f.reach.PodLabels(reach.TargetOf(w.ClientConfig)), f),
+		lockOutProblems(w, f.reach.PodLabels(connectivity.TargetOf(w.ClientConfig)), f),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }

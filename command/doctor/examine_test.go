@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/resources"
@@ -405,7 +405,7 @@ func TestFixesAreWords(t *testing.T) {
 	const name = "x; touch 'y'"
 	w := hook(func(w *entry) { w.configuration.Name = name })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "$(id)", Name: name}}
-	about := subject{entry: w, Subject: reach.Subject{Target: reach.Target{Service: types.NamespacedName{Namespace: "$(id)", Name: name}}, Service: service}}
+	about := subject{entry: w, Subject: connectivity.Subject{Target: connectivity.Target{Service: types.NamespacedName{Namespace: "$(id)", Name: name}}, Service: service}}
 	for _, fix := range []string{w.remove(), w.show(), w.patch(change{"timeoutSeconds", 3}), w.drop(), listPods(about).text, showCalled(about).text} {
 		if !strings.Contains(fix, `'x; touch '\''y'\'''`) {
 			t.Errorf("the name is not one word: %s", fix)
@@ -419,7 +419,7 @@ func TestFixesAreWords(t *testing.T) {
 // TestServiceFixes: what is wrong with a Service is corrected in the registration, or shown.
 func TestServiceFixes(t *testing.T) {
 	about := hook(nil).about()
-	about.Target = reach.TargetOf(about.ClientConfig)
+	about.Target = connectivity.TargetOf(about.ClientConfig)
 	about.Service = corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}}
 	about.Service.Spec.Selector = map[string]string{"app": "a", "b": "c"}
 	if fix := listPods(about); !fix.looks || fix.text != "kubectl -n ns get pods -l app=a,b=c" {

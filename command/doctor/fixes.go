@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 )
 
 // subject holds the values of a finding that its command is made of.
 type subject struct {
 	entry // the webhook; empty if it is about the cluster
-	reach.Subject
+	connectivity.Subject
 	changes    []change // of the webhook; none: no command knows them
 	restored   bool     // usher's own registration ends it
 	also       []entry  // webhooks with the same changes

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/internal/selector"
 )
@@ -45,7 +45,7 @@ func (w entry) server() string {
 			return at.Host
 		}
 	}
-	return reach.TargetOf(w.ClientConfig).String()
+	return connectivity.TargetOf(w.ClientConfig).String()
 }
 
 // overlap reports whether two webhooks may be called for one request: they share a resource, and a namespace.

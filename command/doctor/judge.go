@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/server/webhooks"
@@ -15,7 +15,7 @@ import (
 
 // Calls knows what becomes of a call, as far as it can be told without one.
 type Calls struct {
-	cluster  *reach.Cluster // nil: it is not known what can be reached
+	cluster  *connectivity.Cluster // nil: it is not known what can be reached
 	usher    Usher
 	needed   []webhooks.Hook
 	policies []admissionPolicies // of the cluster
@@ -32,7 +32,7 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 	if !e.source.Live() {
 		return c
 	}
-	c.cluster = &reach.Cluster{Source: e.source, Inside: reach.Inside(ctx, e.source, roots)}
+	c.cluster = &connectivity.Cluster{Source: e.source, Inside: connectivity.Inside(ctx, e.source, roots)}
 	c.cluster.Read(ctx, calledBy(e.hooks))
 	return c
 }

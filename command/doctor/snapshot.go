@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/command/webhookmatch"
 	"usher.dev/usher/internal/resources"
@@ -35,7 +35,7 @@ type snapshot struct {
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources.Table
 	unread     []review.Finding // what could not be read
-	reach      reach.Cluster
+	reach      connectivity.Cluster
 	policies   []admissionPolicies // by kind
 	minor      int                 // the version of Kubernetes; 0: unknown
 	matcher    webhookmatch.Matcher
@@ -44,7 +44,7 @@ type snapshot struct {
 
 // read reads the cluster. roots are the CAs of its API server.
 func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snapshot {
-	f := &snapshot{source: source, resources: resources.BuiltIn(), reach: reach.Cluster{Source: source}}
+	f := &snapshot{source: source, resources: resources.BuiltIn(), reach: connectivity.Cluster{Source: source}}
 	var lock sync.Mutex
 	failed := func(err error, what string) {
 		lock.Lock()
@@ -74,7 +74,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			}
 			f.namespaces = namespaces
 		},
-		func() { f.reach.Inside = reach.Inside(ctx, source, roots) },
+		func() { f.reach.Inside = connectivity.Inside(ctx, source, roots) },
 		func() { f.minor = source.MinorVersion(ctx) })...)
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
@@ -181,5 +181,5 @@ func addList(all resources.Table, version schema.GroupVersion, list metav1.APIRe
 
 // unreadFinding returns the finding for what could not be read.
 func unreadFinding(err error, what string) review.Finding {
-	return entry{}.reached(reach.Unread(err, what))
+	return entry{}.reached(connectivity.Unread(err, what))
 }

@@ -3,7 +3,7 @@ package doctor
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 )
 
@@ -26,7 +26,7 @@ func twiceProblems(all []entry) (found []review.Finding) {
 
 // repeats reports whether two webhooks call the same path of a server for the same requests.
 func (w entry) repeats(other entry) bool {
-	same := w.kind == other.kind && reach.TargetOf(w.ClientConfig) == reach.TargetOf(other.ClientConfig) &&
+	same := w.kind == other.kind && connectivity.TargetOf(w.ClientConfig) == connectivity.TargetOf(other.ClientConfig) &&
 		pathOf(w.ClientConfig) == pathOf(other.ClientConfig)
 	return same && equality.Semantic.DeepEqual(w.Rules, other.Rules) && equality.Semantic.DeepEqual(w.NamespaceSelector, other.NamespaceSelector) &&
 		equality.Semantic.DeepEqual(w.ObjectSelector, other.ObjectSelector) && equality.Semantic.DeepEqual(w.MatchConditions, other.MatchConditions)

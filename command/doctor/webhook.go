@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/doctor/reach"
+	"usher.dev/usher/command/doctor/connectivity"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/server/webhooks"
 )
@@ -83,12 +83,12 @@ func (w entry) differs() bool {
 }
 
 // called returns what the reachability of the webhook depends on.
-func (w entry) called() reach.Webhook {
-	return reach.Webhook{Client: w.ClientConfig, Annotations: w.configuration.Annotations, Ushers: w.ushers(), Consequence: w.consequence()}
+func (w entry) called() connectivity.Webhook {
+	return connectivity.Webhook{Client: w.ClientConfig, Annotations: w.configuration.Annotations, Ushers: w.ushers(), Consequence: w.consequence()}
 }
 
 // calledBy returns what the reachability of webhooks depends on.
-func calledBy(all []entry) (called []reach.Webhook) {
+func calledBy(all []entry) (called []connectivity.Webhook) {
 	for _, w := range all {
 		called = append(called, w.called())
 	}
@@ -96,7 +96,7 @@ func calledBy(all []entry) (called []reach.Webhook) {
 }
 
 // reached returns the finding for a problem of reachability.
-func (w entry) reached(p *reach.Problem) review.Finding {
+func (w entry) reached(p *connectivity.Problem) review.Finding {
 	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)
 }
 

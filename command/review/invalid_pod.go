@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/internal/storable"
+	"usher.dev/usher/internal/podvalidation"
 )
 
 // The restart policies that pods, the templates of services and those of jobs may have. An empty one is Always.
@@ -64,8 +64,8 @@ func invalidPod(spec *corev1.PodSpec, at *field.Path) (problems field.ErrorList)
 	if spec.HostNetwork {
 		problems = append(problems, invalidHostPorts(spec.Containers, at.Child("containers"))...)
 	}
-	problems = append(problems, storable.Containers(spec.InitContainers, true, spec.Volumes, at.Child("initContainers"))...)
-	return append(problems, storable.Containers(spec.Containers, false, spec.Volumes, at.Child("containers"))...)
+	problems = append(problems, podvalidation.Containers(spec.InitContainers, true, spec.Volumes, at.Child("initContainers"))...)
+	return append(problems, podvalidation.Containers(spec.Containers, false, spec.Volumes, at.Child("containers"))...)
 }
 
 // invalidVolumes checks that volumes have different names, and that there is one for each mount and device.

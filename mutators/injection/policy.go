@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
-	"usher.dev/usher/internal/storable"
+	"usher.dev/usher/internal/podvalidation"
 )
 
 // Sidecars is the policy on sidecar injection. The injections are applied in order.
@@ -81,8 +81,8 @@ func (in *Spec) check(at *field.Path) (problems field.ErrorList) {
 }
 
 func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
-	problems = storable.Containers(in.Containers, false, in.Volumes, at.Child("containers"))
-	problems = append(problems, storable.Containers(in.InitContainers, true, in.Volumes, at.Child("initContainers"))...)
+	problems = podvalidation.Containers(in.Containers, false, in.Volumes, at.Child("containers"))
+	problems = append(problems, podvalidation.Containers(in.InitContainers, true, in.Volumes, at.Child("initContainers"))...)
 	seen := map[string]bool{}
 	for _, list := range []struct {
 		at         *field.Path
@@ -130,7 +130,7 @@ func checkTexts(c *corev1.Container, at *field.Path) (problems field.ErrorList) 
 
 // checkParts checks what an injection adds besides containers.
 func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
-	problems = storable.Volumes(in.Volumes, at.Child("volumes"))
+	problems = podvalidation.Volumes(in.Volumes, at.Child("volumes"))
 	for i, v := range in.Volumes {
 		problems = append(problems, checkNoPlaceholder(v, at.Child("volumes").Index(i))...)
 	}
@@ -139,14 +139,14 @@ func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
 		func(s *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
 			return check.ObjectName(s.Name, at.Child("name"))
 		})...)
-	problems = append(problems, storable.Env(in.Env, in.Volumes, at.Child("env"))...)
+	problems = append(problems, podvalidation.Env(in.Env, in.Volumes, at.Child("env"))...)
 	problems = append(problems, check.Named(in.Env, at.Child("env"), func(v *corev1.EnvVar) string { return v.Name },
 		func(*corev1.EnvVar, *field.Path) field.ErrorList { return nil })...)
 	env := corev1.Container{Env: in.Env}
 	for path, text := range texts(&env, at) {
 		problems = append(problems, checkPlaceholders(*text, path)...)
 	}
-	problems = append(problems, storable.Mounts(in.VolumeMounts, at.Child("volumeMounts"))...)
+	problems = append(problems, podvalidation.Mounts(in.VolumeMounts, at.Child("volumeMounts"))...)
 	return append(problems, checkNoPlaceholder(in.VolumeMounts, at.Child("volumeMounts"))...)
 }
 

@@ -1,4 +1,4 @@
-package storable
+package podvalidation
 
 import (
 	corev1 "k8s.io/api/core/v1"

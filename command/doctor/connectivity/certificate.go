@@ -1,4 +1,4 @@
-package reach
+package connectivity
 
 import (
 	"crypto/x509"

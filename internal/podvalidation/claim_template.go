@@ -1,4 +1,4 @@
-package storable
+package podvalidation
 
 import (
 	"reflect"

@@ -1,6 +1,6 @@
-// Package reach examines whether the API server of a cluster can call a webhook: the Service and its endpoints, or the URL, the TLS
+// Package connectivity examines whether the API server of a cluster can call a webhook: the Service and its endpoints, or the URL, the TLS
 // handshake, the certificate and the caBundle that should verify it. It only reads.
-package reach
+package connectivity
 
 import (
 	"crypto/x509"

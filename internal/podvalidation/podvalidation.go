@@ -1,7 +1,7 @@
-// Package storable checks the parts of a pod that a policy injects by the rules of the API server (Kubernetes 1.37, with
+// Package podvalidation checks the parts of a pod that a policy injects by the rules of the API server (Kubernetes 1.37, with
 // its defaults): what it refuses in every pod. It leaves out what depends on the pod, such as its operating system, and
 // refuses nothing that the API server stores. TestStorable in test/e2e compares the two.
-package storable
+package podvalidation
 
 import (
 	"path"

@@ -1,5 +1,5 @@
-// Package cow has a map that is copied on write: readers need no lock, and what they hold never changes.
-package cow
+// Package persistentmap has a map that is copied on write: readers need no lock, and what they hold never changes.
+package persistentmap
 
 import (
 	"hash/maphash"

@@ -1,5 +1,5 @@
-// Package wholefile writes files as a whole: who reads one meanwhile finds what was there before, or all that is new.
-package wholefile
+// Package atomicfile writes files as a whole: who reads one meanwhile finds what was there before, or all that is new.
+package atomicfile
 
 import (
 	"cmp"
