@@ -19,10 +19,7 @@ func NewKind(group, version, kind, resource string) Kind {
 
 // path returns the path of the collection, in a namespace or, if that is "", in all of them.
 func (k Kind) path(namespace string) string {
-	path := "/apis/" + k.Group + "/" + k.Version
-	if k.Group == "" {
-		path = "/api/" + k.Version
-	}
+	path := groupPath(k.Group) + "/" + k.Version
 	if namespace != "" {
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
