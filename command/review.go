@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/review"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/server/suite"
 )
 
@@ -246,7 +247,7 @@ func (p Program) showCommand() *cobra.Command {
 				return err
 			}
 			defer func() { _ = in.Close() }()
-			allowed, err := review.Answer(in, p.Out, p.style())
+			allowed, err := answer.Print(in, p.Out, p.style().Style)
 			if err == nil && !allowed {
 				return errDenied
 			}
@@ -256,5 +257,5 @@ func (p Program) showCommand() *cobra.Command {
 
 // style returns how text is printed: in color on a terminal.
 func (p Program) style() review.Style {
-	return review.Style{Color: isTerminal(p.Out) && os.Getenv("NO_COLOR") == ""}
+	return review.Style{Style: answer.Style{Color: isTerminal(p.Out) && os.Getenv("NO_COLOR") == ""}}
 }

@@ -46,16 +46,3 @@ func TestHarmless(t *testing.T) {
 func steersTerminal(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || strings.ContainsRune("\u2028\u2029\u061c\u200e\u200f", r) || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069')
 }
-
-// TestShowsNoBinary: what is no answer is shown in short, and not at all if it is no text.
-func TestShowsNoBinary(t *testing.T) {
-	for in, want := range map[string]string{
-		"\x7fELF\x00\x01":           "6 bytes that are not text",
-		"404 page":                  "but:\n404 page",
-		strings.Repeat("x", 10_000): "... (10000 bytes in all)",
-	} {
-		if _, err := Answer(strings.NewReader(in), &bytes.Buffer{}, Style{}); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 5000 {
-			t.Errorf("%q: %.200v", in[:4], err)
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/server/suite"
 )
 
@@ -181,12 +182,7 @@ type Step struct {
 }
 
 // Operation is one operation of a JSON patch.
-type Operation struct {
-	Op    string          `json:"op"`
-	Path  string          `json:"path"`
-	From  string          `json:"from,omitempty"` // of copy and move, which only foreign webhooks send
-	Value json.RawMessage `json:"value,omitempty"`
-}
+type Operation = answer.Operation
 
 // NotSent returns the report of a document that could not be sent.
 func NotSent(d Document, err error) Report {

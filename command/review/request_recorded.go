@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
 )
 
@@ -74,7 +75,7 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	if c.Configuration != "" {
 		name += " (" + c.Configuration + ")"
 	}
-	outcome := style.paint(verdictColors[c.Outcome], c.Outcome)
+	outcome := style.Paint(answer.Colors[c.Outcome], c.Outcome)
 	if c.Round > 1 {
 		outcome += fmt.Sprintf(", called again in round %d", c.Round)
 	}
@@ -82,9 +83,9 @@ func webhookCallText(b *strings.Builder, c Call, style Style) {
 	for _, change := range c.Changes {
 		fmt.Fprintf(b, "    %s\n", printable.Lines(change))
 	}
-	auditText(b, c)
+	answer.AuditAnnotations(b, c.Audit)
 	if c.Known == "exact" {
-		lines(b, "", "the object now is exact: it equals what was stored")
+		answer.Lines(b, "", "the object now is exact: it equals what was stored")
 	}
 	if style.Documents && len(c.After) > 0 {
 		fmt.Fprintf(b, "    the object now, %s:\n", c.Known)

@@ -3,46 +3,25 @@ package review
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
 )
 
 // Style configures how text is shown.
 type Style struct {
-	Color bool
+	answer.Style
 	Patch bool // show the operations of the patch, in place of the difference
 	// Documents shows the object after each webhook of an audit event.
 	Documents bool
 }
 
-const red, green, yellow, bold, cyan = "31", "32", "33", "1", "36"
-
-// paint colours text for a terminal.
-func (s Style) paint(color, text string) string {
-	if !s.Color {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
-}
-
-// Heading returns a text as a heading.
-func (s Style) Heading(text string) string { return s.paint(bold, text) }
-
-// Good returns a text as good news.
-func (s Style) Good(text string) string { return s.paint(green+";"+bold, text) }
-
-// Bad returns a text as bad news.
-func (s Style) Bad(text string) string { return s.paint(red+";"+bold, text) }
-
-var verdictColors = map[string]string{"passed": green, "failed": red, "refused": red, "allowed": green, "mutated": cyan, "denied": red, "error": red, "invalid": red, "skipped": yellow, "asked": yellow, "not judged": yellow}
-
 // Text prints a report: the verdict, each route with the outcome of its steps, messages, warnings, and what changed.
 func Text(to io.Writer, r Report, style Style) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", style.paint(verdictColors[string(r.Verdict)]+";"+bold, string(r.Verdict)), printable.Lines(r.title()))
+	fmt.Fprintf(&b, "%s  %s\n", style.Paint(answer.Colors[string(r.Verdict)]+";"+answer.Bold, string(r.Verdict)), printable.Lines(r.title()))
 	requestText(&b, r.Request)
 	webhooksText(&b, r.Webhooks, style)
 	if r.Request == nil {
@@ -55,26 +34,26 @@ func Text(to io.Writer, r Report, style Style) {
 		findingsText(&b, r.Findings, style)
 	}
 	blameText(&b, r.Blame)
-	lines(&b, style.paint(yellow, "warning: "), r.Warnings...)
-	lines(&b, style.paint(red, "invalid: "), r.Invalid...)
-	lines(&b, style.paint(yellow, "not judged: "), r.Unjudged...)
+	answer.Lines(&b, style.Paint(answer.Yellow, "warning: "), r.Warnings...)
+	answer.Lines(&b, style.Paint(answer.Red, "invalid: "), r.Invalid...)
+	answer.Lines(&b, style.Paint(answer.Yellow, "not judged: "), r.Unjudged...)
 	notCalledText(&b, r.NotCalled, style)
 	for _, field := range r.Unknown {
-		lines(&b, style.paint(yellow, "warning: "), field+refusedByKubectl)
+		answer.Lines(&b, style.Paint(answer.Yellow, "warning: "), field+refusedByKubectl)
 	}
 	for _, note := range r.Notes {
 		for _, line := range note.Lines {
 			fmt.Fprintf(&b, "  %s\n", printable.Lines(line))
 		}
 	}
-	lines(&b, "", r.Hint)
+	answer.Lines(&b, "", r.Hint)
 	if !style.Patch && (r.Verdict == Allowed || r.Verdict == NotJudged) && r.Request == nil {
 		b.WriteString(Diff(r.Before, r.After, style))
 	}
 	_, _ = io.WriteString(to, b.String())
 }
 
-var severityColors = map[Severity]string{Error: red, Warning: yellow, Info: cyan, Unknown: red}
+var severityColors = map[Severity]string{Error: answer.Red, Warning: answer.Yellow, Info: answer.Cyan, Unknown: answer.Red}
 
 func findingsText(b *strings.Builder, findings []Finding, style Style) {
 	for _, f := range findings {
@@ -84,16 +63,16 @@ func findingsText(b *strings.Builder, findings []Finding, style Style) {
 
 // findingText prints a finding: what is wrong with what, the command that corrects it, and the page.
 func findingText(b *strings.Builder, f Finding, style Style) {
-	fmt.Fprintf(b, "  %s %s", style.paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
+	fmt.Fprintf(b, "  %s %s", style.Paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
 	if f.Object != "" {
 		fmt.Fprintf(b, ": %s", printable.Lines(f.Object))
 	}
 	b.WriteByte('\n')
 	indented(b, "    ", printable.Lines(f.Message))
 	indented(b, "      ", style.paintDiff(printable.Lines(f.Diff)))
-	lines(b, "fix:  ", strings.Split(f.Fix, "\n")...)
-	lines(b, "look: ", strings.Split(f.Look, "\n")...)
-	lines(b, "see:  ", f.Link)
+	answer.Lines(b, "fix:  ", strings.Split(f.Fix, "\n")...)
+	answer.Lines(b, "look: ", strings.Split(f.Look, "\n")...)
+	answer.Lines(b, "see:  ", f.Link)
 }
 
 // notCalledText names the routes that were not called, with each reason once.
@@ -108,7 +87,7 @@ func notCalledText(b *strings.Builder, routes []NotCalled, style Style) {
 				paths = append(paths, same.Path)
 			}
 		}
-		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.paint(yellow, "not called: ")+printable.Lines(route.Why))
+		fmt.Fprintf(b, "  %s  %s\n", strings.Join(paths, ", "), style.Paint(answer.Yellow, "not called: ")+printable.Lines(route.Why))
 	}
 }
 
@@ -140,18 +119,18 @@ func (s Subject) title() string {
 }
 
 func callText(b *strings.Builder, c Call, style Style) {
-	verdict, color := c.Outcome, verdictColors[c.Outcome]
+	verdict, color := c.Outcome, answer.Colors[c.Outcome]
 	switch {
 	case c.Outcome == "denied":
 		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
 	case c.Outcome != "mutated" && len(c.unknown()) > 0:
-		verdict, color = string(NotJudged), verdictColors[string(NotJudged)]
+		verdict, color = string(NotJudged), answer.Colors[string(NotJudged)]
 	}
 	if c.Webhook != "" {
 		webhookCallText(b, c, style)
 	}
 	if c.Path != "" {
-		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.paint(color, verdict))
+		fmt.Fprintf(b, "  %s  %s\n", c.Path, style.Paint(color, verdict))
 	}
 	for _, s := range c.Steps {
 		fmt.Fprintf(b, "    %-22s %s\n", s.Name, stepText(s, c.Path))
@@ -163,40 +142,19 @@ func callText(b *strings.Builder, c Call, style Style) {
 }
 
 func callDetails(b *strings.Builder, c Call, style Style) {
-	lines(b, "untouched: ", c.Untouched)
-	lines(b, "message: ", c.Message)
-	lines(b, style.paint(yellow, "warning: "), c.Warnings...)
+	answer.Lines(b, "untouched: ", c.Untouched)
+	answer.Lines(b, "message: ", c.Message)
+	answer.Lines(b, style.Paint(answer.Yellow, "warning: "), c.Warnings...)
 	if !style.Patch {
 		return
 	}
-	if len(c.Patch) > 0 {
-		b.WriteString("    patch:\n")
-	}
-	for _, o := range c.Patch {
-		fmt.Fprintf(b, "      %s\n", printable.Lines(o.folded("        ")))
-	}
-}
-
-// lines prints each text that is not empty after a label.
-func lines(b *strings.Builder, label string, texts ...string) {
-	for _, text := range texts {
-		if text != "" {
-			fmt.Fprintf(b, "    %s%s\n", label, strings.ReplaceAll(printable.Lines(text), "\n", "\n    "))
-		}
-	}
+	answer.Patch(b, c.Patch)
 }
 
 // indented prints the lines of a text.
 func indented(b *strings.Builder, indent, text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(b, "%s%s\n", indent, strings.TrimSuffix(line, "\n"))
-	}
-}
-
-// auditText prints the audit annotations of a call.
-func auditText(b *strings.Builder, c Call) {
-	for _, key := range slices.Sorted(maps.Keys(c.Audit)) {
-		lines(b, "audit: ", key+": "+c.Audit[key])
 	}
 }
 

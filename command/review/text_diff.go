@@ -1,37 +1,14 @@
 package review
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
 )
-
-// String shows an operation on one line.
-func (o Operation) String() string {
-	if o.From != "" {
-		return fmt.Sprintf("%-7s %s from %s", o.Op, o.Path, o.From)
-	}
-	return strings.TrimRight(fmt.Sprintf("%-7s %s %s", o.Op, o.Path, o.Value), " ")
-}
-
-// folded shows an operation that adds a long list with an element a line.
-func (o Operation) folded(indent string) string {
-	var elements []json.RawMessage
-	line := o.String()
-	if len(line) <= 120 || json.Unmarshal(o.Value, &elements) != nil {
-		return line
-	}
-	line = fmt.Sprintf("%-7s %s [", o.Op, o.Path)
-	for _, e := range elements {
-		line += "\n" + indent + string(e)
-	}
-	return line + " ]"
-}
 
 func yamlOf(object []byte) string {
 	text, _ := yaml.JSONToYAML(object)
@@ -58,11 +35,11 @@ func (s Style) paintDiff(diff string) string {
 		text, end := strings.CutSuffix(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "+"):
-			text = s.paint(green, text)
+			text = s.Paint(answer.Green, text)
 		case strings.HasPrefix(line, "-"):
-			text = s.paint(red, text)
+			text = s.Paint(answer.Red, text)
 		case strings.HasPrefix(line, "@@"):
-			text = s.paint(cyan, text)
+			text = s.Paint(answer.Cyan, text)
 		}
 		b.WriteString(text)
 		if end {

@@ -3,6 +3,8 @@ package review
 import (
 	"strings"
 	"testing"
+
+	"usher.dev/usher/internal/answer"
 )
 
 // On a terminal a diff is coloured line by line; elsewhere not a single escape is printed.
@@ -12,25 +14,12 @@ func TestDiffColours(t *testing.T) {
 	if want := "--- before\n+++ after\n@@ -1,2 +1,2 @@\n a: \"1\"\n-b: \"2\"\n+b: \"3\"\n"; plain != want {
 		t.Errorf("plain:\n%s\nwant:\n%s", plain, want)
 	}
-	coloured := Diff(before, after, Style{Color: true})
+	coloured := Diff(before, after, Style{Style: answer.Style{Color: true}})
 	if !strings.Contains(coloured, "\x1b[31m-b: \"2\"\x1b[0m\n") || !strings.Contains(coloured, "\x1b[32m+b: \"3\"\x1b[0m\n") || !strings.Contains(coloured, "\n a: \"1\"\n") {
 		t.Errorf("coloured:\n%q", coloured)
 	}
-	if Diff(before, before, Style{Color: true}) != "" {
+	if Diff(before, before, Style{Style: answer.Style{Color: true}}) != "" {
 		t.Error("a diff of nothing")
-	}
-}
-
-func TestAnswer(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"response":{"uid":"u","allowed":true}}`:                                                                            "allowed\n",
-		`{"response":{"uid":"u","allowed":true,"warnings":["w"],"auditAnnotations":{"b":"2","a":"1"}}}`:                      "allowed\n    warning: w\n    audit: a: 1\n    audit: b: 2\n",
-		`{"response":{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL2EifV0="}}`: "mutated\n    patch:\n      remove  /a\n",
-	} {
-		var out strings.Builder
-		if allowed, err := Answer(strings.NewReader(in), &out, Style{}); err != nil || !allowed || out.String() != want {
-			t.Errorf("%s: %v %v\n%s\nwant\n%s", in, allowed, err, out.String(), want)
-		}
 	}
 }
 

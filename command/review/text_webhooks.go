@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
 )
 
@@ -37,16 +38,16 @@ func (w Webhook) text(style Style) string {
 	why := printable.Lines(strings.ReplaceAll(w.Why, "\n", " "))
 	switch {
 	case w.Called && why != "":
-		return style.paint(green, "called") + ", " + why
+		return style.Paint(answer.Green, "called") + ", " + why
 	case w.Called:
-		return style.paint(green, "called")
+		return style.Paint(answer.Green, "called")
 	case w.unknown():
-		return style.paint(red, "unknown: ") + why
+		return style.Paint(answer.Red, "unknown: ") + why
 	}
 	if !strings.HasPrefix(why, w.Filter+"[") { // such as rules[0].operations
 		why = printable.Lines(w.Filter) + ": " + why
 	}
-	return style.paint(yellow, "not called: ") + why
+	return style.Paint(answer.Yellow, "not called: ") + why
 }
 
 // webhooksSummary counts the webhooks: "3 of 7 webhooks are called, of 1 it is not known".

@@ -1,4 +1,6 @@
-package review
+// Package answer prints the AdmissionReview that a server answered, and has what the tools print with: colours, lines, operations of
+// patches.
+package answer
 
 import (
 	"bytes"
@@ -12,10 +14,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// Answer prints the AdmissionReview that a server answered: verdict, message, warnings, decoded patch. Text that is no such
+// Print prints the AdmissionReview that a server answered: verdict, message, warnings, decoded patch. Text that is no such
 // answer is printed as it is, and an error.
-func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
-	style.Patch = true
+func Print(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	raw, err := io.ReadAll(in)
 	if err != nil {
 		return false, err
@@ -31,33 +32,42 @@ func Answer(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	if err != nil || review.Response == nil {
 		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", inShort(raw))
 	}
-	call := answerCall(review.Response)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.paint(verdictColors[call.Outcome]+";"+bold, call.Outcome))
-	if call.Reason != "" {
-		lines(&b, "code: ", fmt.Sprintf("%d %s", call.Code, call.Reason))
+	r, b := review.Response, strings.Builder{}
+	outcome := outcomeOf(r)
+	fmt.Fprintf(&b, "%s\n", style.Paint(Colors[outcome]+";"+Bold, outcome))
+	if r.Result != nil && r.Result.Reason != "" {
+		Lines(&b, "code: ", fmt.Sprintf("%d %s", r.Result.Code, r.Result.Reason))
 	}
-	callDetails(&b, call, style)
-	auditText(&b, call)
+	details(&b, r, style)
 	_, err = io.WriteString(to, b.String())
-	return review.Response.Allowed, err
+	return r.Allowed, err
 }
 
-func answerCall(r *admissionv1.AdmissionResponse) Call {
-	c := Call{Outcome: "allowed", Warnings: r.Warnings, Audit: r.AuditAnnotations}
+// outcomeOf returns the outcome in a word.
+func outcomeOf(r *admissionv1.AdmissionResponse) string {
 	switch {
 	case !r.Allowed:
-		c.Outcome = "denied"
+		return "denied"
 	case len(r.Patch) > 0:
-		c.Outcome = "mutated"
+		return "mutated"
 	}
+	return "allowed"
+}
+
+// details prints the message, the warnings, the patch and the audit annotations.
+func details(b *strings.Builder, r *admissionv1.AdmissionResponse, style Style) {
+	var patch []Operation
+	message := ""
 	if r.Result != nil {
-		c.Code, c.Reason, c.Message = int(r.Result.Code), string(r.Result.Reason), r.Result.Message
+		message = r.Result.Message
 	}
-	if err := json.Unmarshal(r.Patch, &c.Patch); err != nil && len(r.Patch) > 0 {
-		c.Message += " (the patch is no JSON patch: " + err.Error() + ")"
+	if err := json.Unmarshal(r.Patch, &patch); err != nil && len(r.Patch) > 0 {
+		message += " (the patch is no JSON patch: " + err.Error() + ")"
 	}
-	return c
+	Lines(b, "message: ", message)
+	Lines(b, style.Paint(Yellow, "warning: "), r.Warnings...)
+	Patch(b, patch)
+	AuditAnnotations(b, r.AuditAnnotations)
 }
 
 // maxShown is how many bytes of an answer that is no AdmissionReview are shown.
