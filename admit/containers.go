@@ -10,6 +10,12 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
+// MaxContainers is the number of containers that a pod may have, including init and ephemeral containers. Kubernetes
+// itself has no limit but the object size in etcd: with its status and managed fields a container takes 2 to 3 KB
+// there, so some 500 fill the 1.5 MiB of one object. Real pods have a few dozen at most. Steps look at each container
+// and may change ten of its fields.
+const MaxContainers = 500
+
 // The field paths of a pod's lists of containers.
 var (
 	ContainersPath     = field.NewPath("spec", "containers")

@@ -12,8 +12,8 @@ import (
 // explanationLength is the number of characters of a line of an explanation.
 const explanationLength = 160
 
-// maxExplained is the maximum number of changes of a step that are explained one by one.
-const maxExplained = 8
+// The maximum numbers of changes, and of refused fields, of a step that are explained one by one.
+const maxExplained, maxRefused = 8, 50
 
 // explanation holds the current step's notes about itself.
 type explanation struct {
@@ -94,7 +94,7 @@ func (r *Request) takeWhy(done StepResult) []string {
 	if !r.explanation.wanted {
 		return nil
 	}
-	for _, refused := range done.Refused[:min(len(done.Refused), maxProblems)] {
+	for _, refused := range done.Refused[:min(len(done.Refused), maxRefused)] {
 		r.Explain("refuses the request because of %s", refused.Field)
 	}
 	lines := r.explanation.lines

@@ -58,7 +58,7 @@ type Decision struct {
 	Result  admit.Result
 	// Untouched says why the chain was not run; "" if it was.
 	Untouched string
-	// Refusal is the short id of a denial, which its message ends with; see admit.RefusalID.
+	// Refusal is the short id of a denial, which its message ends with; see refusalID.
 	Refusal string
 	// Exceeded is the limit of the policy that the request exceeds, if any.
 	Exceeded admit.LimitExceeded
@@ -110,7 +110,7 @@ const limitsStep = "limits"
 
 // run runs the chain, unless the object is larger than a chain should process.
 func run(ctx context.Context, r admit.Route, req *admit.Request, after admit.After) (admit.Result, error) {
-	if err := admit.CheckBounds(req); err != nil {
+	if err := checkContainers(req); err != nil {
 		return admit.Result{Problems: []admit.Problem{{Step: limitsStep, Error: err}}}, nil
 	}
 	return r.Chain.Run(ctx, req, after)
@@ -148,10 +148,10 @@ func (d *Decision) allow(mutates bool) {
 var jsonPatch = admissionv1.PatchTypeJSONPatch
 
 func (d *Decision) deny() {
-	d.Refusal = admit.RefusalID(d.Request, d.Result.Problems)
+	d.Refusal = refusalID(d.Request, d.Result.Problems)
 	d.Request.Audit("denied-by", d.Result.Problems[0].Step)
 	d.Request.Audit("refusal", d.Refusal)
-	status := admit.Denial(d.Request, d.Result.Problems, d.Refusal)
+	status := denial(d.Request, d.Result.Problems, d.Refusal)
 	d.Outcome, d.Code, d.Response = Denied, int(status.Code), d.respond(false)
 	d.Response.Result = status
 }

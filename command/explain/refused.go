@@ -112,7 +112,7 @@ func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
 	return all
 }
 
-// codeOf returns the code and the reason of a refusal, as admit.Denial does.
+// codeOf returns the code and the reason of a refusal, as package handlers does.
 func codeOf(problems []ReportedProblem) (int, string) {
 	if slices.ContainsFunc(problems, func(one ReportedProblem) bool { return one.Type != "Forbidden" }) {
 		return 422, "Invalid"

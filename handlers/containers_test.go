@@ -1,4 +1,4 @@
-package admit
+package handlers
 
 import (
 	"fmt"
@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 )
 
-// TestCheckBounds: containers are counted over all lists, in pods and in the templates of reservations; what is stored
+// TestCheckContainers: containers are counted over all lists, in pods and in the templates of reservations; what is stored
 // stays.
-func TestCheckBounds(t *testing.T) {
+func TestCheckContainers(t *testing.T) {
 	list := func(name string, n int) string {
 		return fmt.Sprintf(`%q:[%s]`, name, strings.TrimSuffix(strings.Repeat("{},", n), ","))
 	}
@@ -38,11 +41,11 @@ func TestCheckBounds(t *testing.T) {
 		{"a string", "Reservation", `{"spec":{"template":"x"}}`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req := &Request{Kind: metav1.GroupVersionKind{Kind: c.kind}, Object: parse(t, c.object)}
+			req := &admit.Request{Kind: metav1.GroupVersionKind{Kind: c.kind}, Object: parsed(t, c.object)}
 			if c.old != "" {
-				req.OldObject = parse(t, c.old)
+				req.OldObject = parsed(t, c.old)
 			}
-			err := CheckBounds(req)
+			err := checkContainers(req)
 			if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
 				t.Errorf("got %s, want %q", got, c.want)
 			}
@@ -53,23 +56,11 @@ func TestCheckBounds(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
-	for _, c := range []struct {
-		name, in string
-		n        int
-		want     string
-	}{
-		{"short", "abc", 4, "abc"},
-		{"as long as it may be", "abcd", 4, "abcd"},
-		{"one too long", "abcde", 4, "abc…"},
-		{"characters, not bytes", "ääääää", 4, "äää…"},
-		{"invalid UTF-8", "\xff\xff\xff\xff\xff", 4, "\xff\xff\xff…"},
-		{"empty", "", 4, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := Shorten(c.in, c.n); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
+func parsed(t *testing.T, raw string) *document.Document {
+	t.Helper()
+	d, err := document.Parse([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return d
 }
