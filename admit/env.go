@@ -36,7 +36,7 @@ func (e Env) Differs(want corev1.EnvVar) bool {
 		return true
 	}
 	defer own.Release()
-	return len(differs(own.Root(), want)) > 0
+	return len(own.Root().Differs(want, resources)) > 0
 }
 
 // AddEnv sets those of some variables that the container's env does not set. They come first, in their order, so that the
