@@ -1,20 +1,23 @@
 package document
 
-import "fmt"
+import (
+	"fmt"
+
+	"usher.dev/usher/admit/document/internal/json"
+)
 
 // The bounds of a document. A list of more than maxChildren could run on no node; the Go value of the two bytes {} takes
 // up to 700 bytes, so that MaxDecoded bounds the memory of a decoding, and not the number of bytes: a pod of 1.5 MiB has
 // 40,000 values.
 const (
-	maxDepth    = 10_000  // nesting of values: the limit of encoding/json, and so of the API server
-	MaxValues   = 500_000 // values of a document, each of 24 bytes here; no object that the API server accepts (3 MiB) comes near it unless it was built to
-	maxChildren = 10_000  // members or elements of a container that a step can read
-	MaxDecoded  = 50_000  // values that are decoded together
+	MaxValues   = json.MaxValues // values of a document
+	maxChildren = 10_000         // members or elements of a container that a step can read
+	MaxDecoded  = 50_000         // values that are decoded together
 )
 
 // tooMany reports whether a container has more than maxChildren children, and if so sets the document's error.
 func (v *Value) tooMany() bool {
-	if !v.scanned() || v.tape.size(v.at) <= maxChildren {
+	if !v.scanned() || v.tape.Size(v.at) <= maxChildren {
 		return false
 	}
 	v.doc.fail(v, "has more than %d parts", maxChildren)
@@ -27,7 +30,7 @@ func (v *Value) Decodable() bool {
 	if !v.scanned() {
 		return true
 	}
-	problem := v.tape.tooLarge(v.at)
+	problem := tooLarge(v.tape, v.at)
 	if problem != "" {
 		v.doc.fail(v, "%s", problem)
 	}
@@ -43,19 +46,19 @@ func (d *Document) SentSize(names ...string) int {
 	}
 	for _, name := range names {
 		found := false
-		if t.raw[t.entries[at].start] == '{' {
-			at, found = t.member(at, name)
+		if t.Kind(at) == Object {
+			at, found = t.Member(at, name)
 		}
 		if !found {
 			return 0
 		}
 	}
-	return t.size(at)
+	return t.Size(at)
 }
 
 // tooLarge returns why a container must not be decoded, or "".
-func (t *tape) tooLarge(container uint32) string {
-	end := t.entries[container].next
+func tooLarge(t *json.Tape, container uint32) string {
+	end := t.Next(container)
 	switch all := end - container; {
 	case all <= maxChildren:
 		return ""
@@ -63,7 +66,7 @@ func (t *tape) tooLarge(container uint32) string {
 		return fmt.Sprintf("has more than %d values", MaxDecoded)
 	}
 	for i := container; i < end; i++ {
-		if c := t.raw[t.entries[i].start]; (c == '{' || c == '[') && t.size(i) > maxChildren {
+		if t.Size(i) > maxChildren { // of others it is 0
 			return fmt.Sprintf("has more than %d parts in one list or object", maxChildren)
 		}
 	}

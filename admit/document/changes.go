@@ -3,6 +3,8 @@ package document
 import (
 	"bytes"
 	"slices"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // Change is a place whose value a Try has changed. Was and Is are its JSON before and now, nil if it is absent.
@@ -31,7 +33,7 @@ func (d *Document) Changes() (all []Change) {
 			all = append(all, element.changeFrom(nil))
 		}
 	}
-	return slices.DeleteFunc(all, func(c Change) bool { return c.Was != nil && c.Is != nil && sameJSON(c.Was, c.Is) })
+	return slices.DeleteFunc(all, func(c Change) bool { return c.Was != nil && c.Is != nil && json.Same(c.Was, c.Is) })
 }
 
 func (v *Value) changeFrom(was []byte) Change { return Change{v.shownPath().String(), was, v.Bytes()} }

@@ -1,11 +1,12 @@
 package document
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 
 	kjson "sigs.k8s.io/json"
 
+	"usher.dev/usher/admit/document/internal/json"
 	"usher.dev/usher/admit/quantity"
 )
 
@@ -15,7 +16,7 @@ func (v *Value) Text() string {
 	case 0, 'n':
 		return ""
 	case '"':
-		return unquote(v.base)
+		return json.Unquote(v.base)
 	}
 	v.doc.fail(v, "must be a string, not %s", v.Kind())
 	return ""
@@ -65,7 +66,7 @@ func (v *Value) member() *Value {
 
 // DecodeProblem returns a decoder's error in words that do not mention Go types.
 func DecodeProblem(err error) string {
-	var wrong *json.UnmarshalTypeError
+	var wrong *stdjson.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return "does not decode: " + err.Error()
 	}
@@ -82,6 +83,5 @@ func (v *Value) Sub() *Document {
 	if v.sent == nil || v.Kind() == 'n' {
 		return nil
 	}
-	raw := v.Raw()
-	return wrap(raw.tape, raw.at)
+	return wrap(v.Raw().Place())
 }

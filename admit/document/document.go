@@ -9,13 +9,15 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // Document is one JSON document and the edits recorded on it. It is not safe for concurrent use.
 type Document struct {
 	root   *Value
-	tape   *tape   // returned to the pool by Release; nil in a Sub, which uses another document's
-	memory *memory // returned to the pool by Release
+	tape   *json.Tape // returned to the pool by Release; nil in a Sub, which uses another document's
+	memory *memory    // returned to the pool by Release
 	err    error
 	edits  int
 	grown  int // an upper bound of the patch size in bytes: see grow
@@ -28,9 +30,9 @@ type Document struct {
 func Parse(raw []byte) (*Document, error) { return parseUpTo(MaxValues, raw) }
 
 func parseUpTo(limit int, raw []byte) (*Document, error) {
-	t := tapes.Get().(*tape)
-	if err := scanUpTo(limit, raw, t); err != nil {
-		t.release()
+	t := json.New()
+	if err := json.Scan(limit, raw, t); err != nil {
+		t.Release()
 		return nil, err
 	}
 	d := wrap(t, 0)
@@ -39,7 +41,7 @@ func parseUpTo(limit int, raw []byte) (*Document, error) {
 }
 
 // wrap makes a document of one value on a tape.
-func wrap(t *tape, at uint32) *Document {
+func wrap(t *json.Tape, at uint32) *Document {
 	d := &Document{memory: memories.Get().(*memory)}
 	d.root = d.newValue(nil, "")
 	d.root.sentAt(t, at)
@@ -50,7 +52,7 @@ func wrap(t *tape, at uint32) *Document {
 // before it. A document that is not released is left to the garbage collector.
 func (d *Document) Release() {
 	if d.tape != nil {
-		d.tape.release()
+		d.tape.Release()
 	}
 	if d.memory != nil {
 		d.memory.release()

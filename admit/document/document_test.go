@@ -1,7 +1,7 @@
 package document
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +12,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"usher.dev/usher/admit/document/internal/json"
 	"usher.dev/usher/test/seed"
 )
 
@@ -30,7 +31,7 @@ func patched(t *testing.T, d *Document, raw string) string {
 	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
-	ops, err := json.Marshal(d.Patch())
+	ops, err := stdjson.Marshal(d.Patch())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func patched(t *testing.T, d *Document, raw string) string {
 
 func same(t *testing.T, what, got, want string) {
 	t.Helper()
-	if !sameJSON([]byte(got), []byte(want)) {
+	if !json.Same([]byte(got), []byte(want)) {
 		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
 	}
 }
@@ -411,7 +412,7 @@ func editAtRandom(t *testing.T, r *rand.Rand, what string) {
 	for range r.IntN(5) {
 		model[randomKey(r)] = randomJSON(r, 4)
 	}
-	raw, _ := json.Marshal(model)
+	raw, _ := stdjson.Marshal(model)
 	d := parse(t, string(raw))
 	for range r.IntN(12) {
 		if r.IntN(3) > 0 {
@@ -426,7 +427,7 @@ func editAtRandom(t *testing.T, r *rand.Rand, what string) {
 			return errors.New("undo it")
 		})
 	}
-	want, _ := json.Marshal(model)
+	want, _ := stdjson.Marshal(model)
 	same(t, what+": reads", string(d.Bytes()), string(want))
 	same(t, what+": stored", patched(t, d, string(raw)), string(want))
 	again := parse(t, string(d.Bytes()))
@@ -443,8 +444,8 @@ func editAtRandom(t *testing.T, r *rand.Rand, what string) {
 
 func copyOf(t *testing.T, model map[string]any) (c map[string]any) {
 	t.Helper()
-	raw, _ := json.Marshal(model)
-	if err := json.Unmarshal(raw, &c); err != nil {
+	raw, _ := stdjson.Marshal(model)
+	if err := stdjson.Unmarshal(raw, &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -550,18 +551,18 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		d, err := Parse(raw)
 		if err != nil {
-			if reason := err.Error(); json.Valid(raw) && !slices.ContainsFunc([]string{"duplicate key", "UTF-8", "surrogate", "deeper than", "more than"},
+			if reason := err.Error(); stdjson.Valid(raw) && !slices.ContainsFunc([]string{"duplicate key", "UTF-8", "surrogate", "deeper than", "more than"},
 				func(known string) bool { return strings.Contains(reason, known) }) {
 				t.Fatalf("refused %q: %v", raw, err)
 			}
 			return
 		}
 		defer d.Release()
-		if !json.Valid(raw) {
+		if !stdjson.Valid(raw) {
 			t.Fatalf("accepted %q", raw)
 		}
 		var want any
-		if json.Unmarshal(raw, &want) != nil {
+		if stdjson.Unmarshal(raw, &want) != nil {
 			return // a number that no float64 holds
 		}
 		if got := reread(d.Root()); !reflect.DeepEqual(got, want) {
@@ -606,7 +607,7 @@ func FuzzEdits(f *testing.F) {
 // TestEscapedKeysAreCheap: an object whose only key has unusual escapes needs no map of its keys.
 func TestEscapedKeysAreCheap(t *testing.T) {
 	raw := []byte(`[{"\u0061":1}` + strings.Repeat(`,{"\u0061":1}`, 1000) + `]`)
-	if n := testing.AllocsPerRun(10, func() { scanOwn(raw) }); n > 50 {
+	if n := testing.AllocsPerRun(10, func() { json.Own(raw) }); n > 50 {
 		t.Errorf("%v allocations for 1,001 objects", n)
 	}
 	if _, err := Parse([]byte(`{"\u0061":1,"b":2,"a":3}`)); err == nil || !strings.Contains(err.Error(), "duplicate") {

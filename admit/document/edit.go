@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // Set sets the place to a Go value, encoded as JSON. Missing or null parents are created. Setting an equal value is no
@@ -17,7 +19,7 @@ func (v *Value) SetText(text string) {
 }
 
 func (v *Value) setJSON(raw []byte) {
-	if v.doc.err != nil || v.exists() && sameJSON(v.Bytes(), raw) || !v.grow(len(raw)) || !v.prepareParent() {
+	if v.doc.err != nil || v.exists() && json.Same(v.Bytes(), raw) || !v.grow(len(raw)) || !v.prepareParent() {
 		return
 	}
 	v.saveUndo()

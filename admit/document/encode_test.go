@@ -2,8 +2,10 @@ package document
 
 import (
 	"bytes"
-	"encoding/json"
+	stdjson "encoding/json"
 	"testing"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // FuzzText compares the encoding of strings with json.Marshal's, which clients of the patch know.
@@ -12,7 +14,7 @@ func FuzzText(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		want, err := json.Marshal(text)
+		want, err := stdjson.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,8 +22,8 @@ func FuzzText(f *testing.F) {
 			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
 		}
 		for _, other := range []string{text, string(want[1 : len(want)-1])} {
-			if isText(want, other) != (unquote(want) == other) {
-				t.Errorf("isText(%s, %q) is wrong", want, other)
+			if json.IsText(want, other) != (json.Unquote(want) == other) {
+				t.Errorf("IsText(%s, %q) is wrong", want, other)
 			}
 		}
 		d := parse(t, `{}`)
@@ -46,8 +48,8 @@ func (p pairs) MarshalJSON() ([]byte, error) {
 		if pair[1] == "" {
 			continue
 		}
-		key, _ := json.Marshal(pair[0])
-		text, err := json.Marshal(pair[1])
+		key, _ := stdjson.Marshal(pair[0])
+		text, err := stdjson.Marshal(pair[1])
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // manyMembers returns an object with n members, some of whose keys have escapes.
@@ -22,7 +24,7 @@ func membersFrom(first, n int) string {
 
 // TestManyMembers: each member of an object is found, however many there are and however their keys are written.
 func TestManyMembers(t *testing.T) {
-	for _, n := range []int{1, 2, manyKeys - 1, manyKeys, manyKeys + 1, manyKeys + 2, 1000} {
+	for _, n := range []int{1, 2, json.ManyKeys - 1, json.ManyKeys, json.ManyKeys + 1, json.ManyKeys + 2, 1000} {
 		d := parse(t, `{"other":{"b":1},"of":`+manyMembers(n)+`}`)
 		object := d.Root().Raw().Member("of")
 		if object.Size() != n || d.SentSize("of") != n || d.Root().Raw().Size() != 2 {

@@ -1,19 +1,23 @@
 package document
 
-import "encoding/json"
+import (
+	stdjson "encoding/json"
+
+	"usher.dev/usher/admit/document/internal/json"
+)
 
 // Kind is the type of a JSON value: its first byte, or '0' for a number.
-type Kind byte
+type Kind = json.Kind
 
 // The kinds of values.
 const (
-	Object Kind = '{'
-	Array  Kind = '['
-	Text   Kind = '"'
-	Number Kind = '0'
-	True   Kind = 't'
-	False  Kind = 'f'
-	Null   Kind = 'n'
+	Object = json.Object
+	Array  = json.Array
+	Text   = json.Text
+	Number = json.Number
+	True   = json.True
+	False  = json.False
+	Null   = json.Null
 )
 
 // Kind returns the kind of the current value; zero if there is none.
@@ -24,21 +28,8 @@ func (v *Value) Kind() Kind {
 	case v.base == nil:
 		return 0
 	}
-	return kindOf(v.base)
+	return json.KindOf(v.base)
 }
-
-// kindOf returns the kind of JSON.
-func kindOf(raw []byte) Kind {
-	if raw[0] == '-' || isDigit(raw[0]) {
-		return Number
-	}
-	return Kind(raw[0])
-}
-
-// String returns the kind with its article, such as "an object".
-func (k Kind) String() string { return kindNames[k] }
-
-var kindNames = map[Kind]string{Object: "an object", Array: "an array", Text: "a string", Null: "null", True: "a boolean", False: "a boolean", Number: "a number"}
 
 // CanBe reports whether v is of the given kind, Object or Array, or may become so because it is absent or null. If not,
 // it sets the document's error.
@@ -61,7 +52,7 @@ func (v *Value) Tree() any {
 	case 't', 'f':
 		return v.Kind() == 't'
 	case '0':
-		return json.Number(v.base)
+		return stdjson.Number(v.base)
 	case '[':
 		list := []any{}
 		for element := range v.Elements() {

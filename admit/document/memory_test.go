@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // TestMemoryOfValues: a document takes 24 bytes for each value, and up to 16 for each key of a large object, however it
@@ -13,8 +15,8 @@ import (
 func TestMemoryOfValues(t *testing.T) {
 	list := func(one string, n int) string { return "[" + one + strings.Repeat(","+one, n-1) + "]" }
 	var large strings.Builder // objects with different keys, since how many of them collide depends on the seed of the hash
-	for i := range 480_000 / (3 * manyKeys) {
-		large.WriteString("," + membersFrom(i*(manyKeys+1), manyKeys+1))
+	for i := range 480_000 / (3 * json.ManyKeys) {
+		large.WriteString("," + membersFrom(i*(json.ManyKeys+1), json.ManyKeys+1))
 	}
 	for name, test := range map[string]struct {
 		raw  string
@@ -37,7 +39,7 @@ func TestMemoryOfValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			values := uint64(len(d.tape.entries))
+			values := uint64(d.tape.Len())
 			made := (after.TotalAlloc - before.TotalAlloc - uint64(len(test.raw))) / values
 			keeps := (kept.HeapAlloc - before.HeapAlloc - uint64(len(test.raw))) / values
 			if text := fmt.Sprintf("%d bytes allocated for each of %d values, %d kept", made, values, keeps); made > test.most || keeps > 40 {

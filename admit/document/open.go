@@ -2,6 +2,8 @@ package document
 
 import (
 	"slices"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // scanned reports whether base is a container, and makes sure that it is on a tape.
@@ -10,7 +12,7 @@ func (v *Value) scanned() bool {
 		return false
 	}
 	if v.tape == nil {
-		v.tape = scanOwn(v.base) // valid, because it was encoded by us
+		v.tape = json.Own(v.base) // valid, because it was encoded by us
 		v.at = 0
 	}
 	return true
@@ -37,8 +39,8 @@ func (v *Value) openAll() {
 		return
 	}
 	early := v.children // allocated by Get, or by insert
-	v.children = append(v.doc.memory.lists.empty(v.tape.size(v.at)+len(early)+spare), early[:v.front]...)
-	for i := v.at + 1; i < v.tape.entries[v.at].next; i = v.tape.entries[i].next {
+	v.children = append(v.doc.memory.lists.empty(v.tape.Size(v.at)+len(early)+spare), early[:v.front]...)
+	for i := v.at + 1; i < v.tape.Next(v.at); i = v.tape.Next(i) {
 		v.children = append(v.children, v.childAt(i, early))
 	}
 	for _, child := range early[v.front:] {
@@ -52,7 +54,7 @@ func (v *Value) openAll() {
 func (v *Value) childAt(at uint32, early []*Value) *Value {
 	name := ""
 	if v.base[0] == '{' {
-		name = v.tape.keyOf(&v.tape.entries[at])
+		name = v.tape.Key(at)
 		for _, child := range early {
 			if child.name == name {
 				return child

@@ -1,11 +1,13 @@
 package document
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"slices"
 	"strconv"
 
 	"gomodules.xyz/jsonpatch/v2"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // Patch returns the edits as RFC 6902 operations, in an order in which they can be applied one after the other to the
@@ -13,10 +15,10 @@ import (
 func (d *Document) Patch() (ops []jsonpatch.Operation) {
 	var decoded []struct {
 		Op, Path string
-		Value    json.RawMessage
+		Value    stdjson.RawMessage
 	}
 	if patch := d.PatchJSON(); patch != nil {
-		_ = json.Unmarshal(patch, &decoded) // valid, because it was encoded by us
+		_ = stdjson.Unmarshal(patch, &decoded) // valid, because it was encoded by us
 	}
 	for _, op := range decoded {
 		if op.Value == nil {
@@ -64,7 +66,7 @@ func (v *Value) appendPatch(b, path []byte) []byte {
 		return append(appendOperation(b, "remove", path), '}')
 	case !is || !v.dirty:
 	case v.set || v.made != 0:
-		if !sameJSON(v.sent, v.Bytes()) {
+		if !json.Same(v.sent, v.Bytes()) {
 			return v.appendOperation(b, "replace", path)
 		}
 	case v.Kind() == '[':

@@ -3,9 +3,8 @@ package document
 import (
 	"bytes"
 	"errors"
-	"reflect"
 
-	kjson "sigs.k8s.io/json"
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // ParseText is Parse for JSON text in a string of an object. It accepts at most 50,000 values, because it is held in
@@ -20,7 +19,7 @@ func CheckText(text string) error {
 		return err
 	}
 	defer d.Release()
-	if problem := d.tape.tooLarge(0); problem != "" {
+	if problem := tooLarge(d.tape, 0); problem != "" {
 		return errors.New(problem)
 	}
 	return nil
@@ -29,27 +28,5 @@ func CheckText(text string) error {
 // SameText reports whether two texts are equivalent JSON, ignoring white space, escapes and the order of keys. A text
 // that CheckText refuses is equal only to itself.
 func SameText(a, b string) bool {
-	return a == b || CheckText(a) == nil && CheckText(b) == nil && sameJSON(bytes.TrimSpace([]byte(a)), bytes.TrimSpace([]byte(b)))
-}
-
-// sameJSON is SameText for JSON that has been checked, without white space around it.
-func sameJSON(a, b []byte) bool {
-	switch {
-	case bytes.Equal(a, b):
-		return true
-	case kindOf(a) != kindOf(b), isPlain(a) && isPlain(b):
-		return false
-	}
-	var left, right any
-	return kjson.UnmarshalCaseSensitivePreserveInts(a, &left) == nil &&
-		kjson.UnmarshalCaseSensitivePreserveInts(b, &right) == nil &&
-		reflect.DeepEqual(left, right)
-}
-
-// isPlain reports whether a value is a string without escapes or a short integer: two of these are equal only byte by byte.
-func isPlain(raw []byte) bool {
-	if raw[0] == '"' {
-		return bytes.IndexByte(raw, '\\') < 0
-	}
-	return len(raw) <= len("999999999999999999") && len(bytes.TrimLeft(raw, "0123456789")) == 0
+	return a == b || CheckText(a) == nil && CheckText(b) == nil && json.Same(bytes.TrimSpace([]byte(a)), bytes.TrimSpace([]byte(b)))
 }

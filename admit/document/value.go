@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"usher.dev/usher/admit/document/internal/json"
 )
 
 // Value is a handle on one place of a document, whether there is a value or not. It remains valid while other places
@@ -15,12 +17,12 @@ type Value struct {
 	parent *Value
 	name   string // its key, if the parent is an object
 
-	sent []byte // its JSON in the document that was sent; nil if it was absent
-	base []byte // its current JSON without the edits of its descendants; nil if absent, or if it only has descendants
-	tape *tape  // the tape of base; nil if base was set by a step and not yet scanned
-	at   uint32 // the entry of base on tape
-	set  bool   // base was set by a step
-	made Kind   // Object or Array if it was absent or null, and became a container for a descendant
+	sent []byte     // its JSON in the document that was sent; nil if it was absent
+	base []byte     // its current JSON without the edits of its descendants; nil if absent, or if it only has descendants
+	tape *json.Tape // the tape of base; nil if base was set by a step and not yet scanned
+	at   uint32     // the entry of base on tape
+	set  bool       // base was set by a step
+	made Kind       // Object or Array if it was absent or null, and became a container for a descendant
 
 	children []*Value // the children with a handle; if not open, of an object in no particular order, of an array only those prepended and appended
 	open     bool     // children is complete and in order
@@ -29,9 +31,9 @@ type Value struct {
 }
 
 // sentAt makes v the handle of a value of the document that was sent.
-func (v *Value) sentAt(t *tape, at uint32) {
+func (v *Value) sentAt(t *json.Tape, at uint32) {
 	v.tape, v.at = t, at
-	v.base = t.bytes(at)
+	v.base = t.Bytes(at)
 	v.sent = v.base
 }
 
@@ -48,7 +50,7 @@ func (v *Value) Get(name string) *Value {
 	}
 	child := v.newChild(name)
 	if !v.open && v.scanned() {
-		if at, ok := v.tape.member(v.at, name); ok {
+		if at, ok := v.tape.Member(v.at, name); ok {
 			child.setEntry(at)
 		}
 	}
@@ -81,7 +83,7 @@ func (v *Value) HasElement(key, text string) bool {
 	if !v.CanBe('[') {
 		return false
 	}
-	if (!v.dirty || !v.open) && v.scanned() && v.tape.hasElement(v.at, key, text) {
+	if (!v.dirty || !v.open) && v.scanned() && v.tape.HasElement(v.at, key, text) {
 		return true
 	}
 	if !v.dirty {

@@ -1,4 +1,4 @@
-package document
+package json
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// tape is a checked JSON text and the positions of its values, in the order in which they begin.
-type tape struct {
+// Tape is a checked JSON text and the positions of its values, in the order in which they begin.
+type Tape struct {
 	raw     []byte
 	entries []entry
 	tables  map[uint32]*keyTable // the keys of each object that has many, by the object's entry
@@ -41,14 +41,14 @@ const (
 	unusual                // also \u or \/: equal strings may have different bytes
 )
 
-// bytes returns a value's JSON. Its capacity is limited, so that appending to it does not overwrite the document.
-func (t *tape) bytes(at uint32) []byte {
+// Bytes returns a value's JSON. Its capacity is limited, so that appending to it does not overwrite the document.
+func (t *Tape) Bytes(at uint32) []byte {
 	e := &t.entries[at]
 	return t.raw[e.start:e.end:e.end]
 }
 
 // isKey reports whether a member has the given key.
-func (t *tape) isKey(e *entry, key string) bool {
+func (t *Tape) isKey(e *entry, key string) bool {
 	if e.escapes() != plain {
 		return t.keyOf(e) == key
 	}
@@ -56,16 +56,16 @@ func (t *tape) isKey(e *entry, key string) bool {
 }
 
 // keyOf returns a member's key.
-func (t *tape) keyOf(e *entry) string {
+func (t *Tape) keyOf(e *entry) string {
 	if e.escapes() != plain {
-		return unquote(t.raw[e.keyStart-1 : e.keyEnd+1])
+		return Unquote(t.raw[e.keyStart-1 : e.keyEnd+1])
 	}
 	return string(t.raw[e.keyStart:e.keyEnd])
 }
 
-// member returns the entry of an object's member; false if there is none with that key.
-func (t *tape) member(object uint32, key string) (uint32, bool) {
-	if t.entries[object].size() > manyKeys {
+// Member returns the entry of an object's member; false if there is none with that key.
+func (t *Tape) Member(object uint32, key string) (uint32, bool) {
+	if t.entries[object].size() > ManyKeys {
 		if keys := t.tables[object]; keys != nil {
 			return keys.find(t, key)
 		}
@@ -78,21 +78,21 @@ func (t *tape) member(object uint32, key string) (uint32, bool) {
 	return 0, false
 }
 
-// hasElement reports whether an array has an object whose member key is the string text.
-func (t *tape) hasElement(array uint32, key, text string) bool {
+// HasElement reports whether an array has an object whose member key is the string text.
+func (t *Tape) HasElement(array uint32, key, text string) bool {
 	for i := array + 1; i < t.entries[array].next; i = t.entries[i].next {
 		if t.raw[t.entries[i].start] != '{' {
 			continue
 		}
-		if at, ok := t.member(i, key); ok && isText(t.bytes(at), text) {
+		if at, ok := t.Member(i, key); ok && IsText(t.Bytes(at), text) {
 			return true
 		}
 	}
 	return false
 }
 
-// isText reports whether a JSON value is the given string. An escape is longer than what it stands for.
-func isText(raw []byte, text string) bool {
+// IsText reports whether a JSON value is the given string. An escape is longer than what it stands for.
+func IsText(raw []byte, text string) bool {
 	switch length := len(raw) - len(`""`); {
 	case raw[0] != '"' || length < len(text):
 		return false
@@ -102,18 +102,30 @@ func isText(raw []byte, text string) bool {
 	return bytes.IndexByte(raw, '\\') >= 0 && unescape(raw) == text
 }
 
-// size returns the number of members or elements of a container.
-func (t *tape) size(container uint32) int { return t.entries[container].size() }
+// Size returns the number of members or elements of a container.
+func (t *Tape) Size(container uint32) int { return t.entries[container].size() }
 
-// unquote returns the value of a valid JSON string.
-func unquote(raw []byte) string {
+// Next returns the entry after a value and its descendants. The first child of a container is the entry after its own.
+func (t *Tape) Next(at uint32) uint32 { return t.entries[at].next }
+
+// Len returns the number of values.
+func (t *Tape) Len() int { return len(t.entries) }
+
+// Key returns the key of a member.
+func (t *Tape) Key(member uint32) string { return t.keyOf(&t.entries[member]) }
+
+// Kind returns the kind of a value.
+func (t *Tape) Kind(at uint32) Kind { return KindOf(t.raw[t.entries[at].start:]) }
+
+// Unquote returns the value of a valid JSON string.
+func Unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		return unescape(raw)
 	}
 	return string(raw[1 : len(raw)-1])
 }
 
-// unescape is unquote for a string with escapes. It leaves \u to the decoder.
+// unescape is Unquote for a string with escapes. It leaves \u to the decoder.
 func unescape(raw []byte) (text string) {
 	var b strings.Builder
 	b.Grow(len(raw))
@@ -133,13 +145,16 @@ func unescape(raw []byte) (text string) {
 }
 
 // tapes pools the tapes of released documents.
-var tapes = sync.Pool{New: func() any { return new(tape) }}
+var tapes = sync.Pool{New: func() any { return new(Tape) }}
 
 // maxKept is the number of entries above which a tape is not pooled.
 const maxKept = 1 << 16
 
-// release returns the tape to the pool.
-func (t *tape) release() {
+// New returns a tape from the pool.
+func New() *Tape { return tapes.Get().(*Tape) }
+
+// Release returns the tape to the pool.
+func (t *Tape) Release() {
 	if cap(t.entries) <= maxKept {
 		t.raw, t.entries, t.tables = nil, t.entries[:0], nil
 		tapes.Put(t)

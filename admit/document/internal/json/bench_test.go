@@ -1,4 +1,4 @@
-package document
+package json
 
 import (
 	"testing"
@@ -12,9 +12,9 @@ func BenchmarkScan(b *testing.B) {
 		b.Run(review.Name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(review.Body)))
-			var t tape
+			var t Tape
 			for b.Loop() {
-				if err := scanUpTo(MaxValues, review.Body, &t); err != nil {
+				if err := Scan(MaxValues, review.Body, &t); err != nil {
 					b.Fatal(err)
 				}
 			}

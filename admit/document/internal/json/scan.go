@@ -1,4 +1,5 @@
-package document
+// Package json is the engine below documents: it checks JSON, knows where its values are, and reads them without decoding them.
+package json
 
 import (
 	"bytes"
@@ -15,20 +16,26 @@ import (
 //
 // Its functions take a position and return the position after what they have read, or bad.
 
+// The bounds of what is scanned.
+const (
+	maxDepth  = 10_000  // nesting of values: the limit of encoding/json, and so of the API server
+	MaxValues = 500_000 // values, each of 24 bytes here; no object that the API server accepts (3 MiB) comes near it unless it was built to
+)
+
 // bad is returned in place of a position on an error, which is in scanner.err.
 const bad = -1
 
-// scanner reads tape.raw and fills tape.entries.
+// scanner reads Tape.raw and fills Tape.entries.
 type scanner struct {
-	tape
+	Tape
 	max int // the maximum number of values
 	err error
 }
 
-// scanUpTo checks that raw is one JSON value, surrounded at most by white space, with at most the given number of
+// Scan checks that raw is one JSON value, surrounded at most by white space, with at most the given number of
 // values, and fills a tape with it, whose entries it may reuse.
-func scanUpTo(limit int, raw []byte, into *tape) error {
-	s := scanner{tape: tape{raw: raw, entries: into.entries[:0]}, max: limit}
+func Scan(limit int, raw []byte, into *Tape) error {
+	s := scanner{Tape: Tape{raw: raw, entries: into.entries[:0]}, max: limit}
 	end := s.value()
 	if end != bad {
 		if end = skipSpace(raw, end); end < len(raw) {
@@ -36,15 +43,15 @@ func scanUpTo(limit int, raw []byte, into *tape) error {
 		}
 	}
 	if s.err == nil {
-		*into = s.tape
+		*into = s.Tape
 	}
 	return s.err
 }
 
-// scanOwn returns the tape of JSON that was encoded by us, or checked before.
-func scanOwn(raw []byte) *tape {
-	t := &tape{}
-	_ = scanUpTo(MaxValues, raw, t)
+// Own returns the tape of JSON that was encoded by us, or checked before.
+func Own(raw []byte) *Tape {
+	t := &Tape{}
+	_ = Scan(MaxValues, raw, t)
 	return t
 }
 
@@ -180,7 +187,7 @@ func (s *scanner) value() int {
 			ended := &entries[in.at]
 			ended.end, ended.next = uint32(i), uint32(len(entries))
 			ended.kept |= in.size << escapesBits
-			if in.many != nil && in.size > manyKeys {
+			if in.many != nil && in.size > ManyKeys {
 				s.keep(in)
 			}
 			levels = levels[:len(levels)-1]
@@ -354,8 +361,8 @@ func (s *scanner) digits(i int) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// manyKeys is the number of keys of an object above which they are looked up in a table.
-const manyKeys = 64
+// ManyKeys is the number of keys of an object above which they are looked up in a table.
+const ManyKeys = 64
 
 // hash hashes a key's length and three of its bytes, which distinguishes most keys of one object.
 func hash(key []byte) uint32 {
@@ -368,8 +375,8 @@ func hash(key []byte) uint32 {
 
 // isNew reports whether the key of the entry at is new in the object that is scanned. One bit of each key's hash is
 // enough to recognize most new keys, so that only the others come here, and are compared with the keys before them.
-// Beyond manyKeys keys, and as soon as there is a second key and one has unusual escapes, keys are looked up in a table
-// instead, so that the cost is always linear in the length of the object. The table of many keys stays with the tape.
+// Beyond ManyKeys keys, and as soon as there is a second key and one has unusual escapes, keys are looked up in a table
+// instead, so that the cost is always linear in the length of the object. The table of many keys stays with the Tape.
 func (s *scanner) isNew(in *level, at int) bool {
 	e := &s.entries[at]
 	if at == in.at+1 { // the first key, with unusual escapes
@@ -385,13 +392,13 @@ func (s *scanner) isNew(in *level, at int) bool {
 			}
 			count++
 		}
-		if count < manyKeys && e.escapes() != unusual && in.keys != allBits {
+		if count < ManyKeys && e.escapes() != unusual && in.keys != allBits {
 			return true
 		}
 		in.many = s.tableOf(in, at)
 	}
 	in.keys = allBits
-	return in.many.add(&s.tape, uint32(at))
+	return in.many.add(&s.Tape, uint32(at))
 }
 
 // allBits makes all further keys of an object come to isNew.
@@ -401,7 +408,7 @@ const allBits = ^uint64(0)
 func (s *scanner) tableOf(in *level, at int) *keyTable {
 	table := newKeyTable()
 	for i := in.at + 1; i < at; i = int(s.entries[i].next) {
-		table.add(&s.tape, uint32(i))
+		table.add(&s.Tape, uint32(i))
 	}
 	return table
 }

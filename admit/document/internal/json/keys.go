@@ -1,4 +1,4 @@
-package document
+package json
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ var keySeed = maphash.MakeSeed()
 func newKeyTable() *keyTable { return &keyTable{slots: make([]uint32, 8)} }
 
 // find returns the entry of the member with a key; false if there is none.
-func (k *keyTable) find(t *tape, key string) (uint32, bool) {
+func (k *keyTable) find(t *Tape, key string) (uint32, bool) {
 	for i := maphash.String(keySeed, key); ; i++ {
 		at := k.slots[i%uint64(len(k.slots))]
 		if at == 0 || t.isKey(&t.entries[at], key) {
@@ -30,7 +30,7 @@ func (k *keyTable) find(t *tape, key string) (uint32, bool) {
 }
 
 // add adds a member, and reports whether its key is new.
-func (k *keyTable) add(t *tape, at uint32) bool {
+func (k *keyTable) add(t *Tape, at uint32) bool {
 	if 2*k.used >= len(k.slots) {
 		k.grow(t)
 	}
@@ -48,7 +48,7 @@ func (k *keyTable) add(t *tape, at uint32) bool {
 }
 
 // grow doubles the number of slots.
-func (k *keyTable) grow(t *tape) {
+func (k *keyTable) grow(t *Tape) {
 	before := k.slots
 	k.slots, k.used = make([]uint32, 2*len(before)), 0
 	for _, at := range before {
@@ -59,7 +59,7 @@ func (k *keyTable) grow(t *tape) {
 }
 
 // hashOfKey returns the hash of a member's key.
-func (t *tape) hashOfKey(member uint32) uint64 {
+func (t *Tape) hashOfKey(member uint32) uint64 {
 	if e := &t.entries[member]; e.escapes() == plain {
 		return maphash.Bytes(keySeed, t.raw[e.keyStart:e.keyEnd])
 	}
@@ -67,7 +67,7 @@ func (t *tape) hashOfKey(member uint32) uint64 {
 }
 
 // sameKey reports whether two members have the same key.
-func (t *tape) sameKey(a, b uint32) bool {
+func (t *Tape) sameKey(a, b uint32) bool {
 	one, other := &t.entries[a], &t.entries[b]
 	if one.escapes() == plain && other.escapes() == plain {
 		return bytes.Equal(t.raw[one.keyStart:one.keyEnd], t.raw[other.keyStart:other.keyEnd])
