@@ -154,8 +154,8 @@ func parseUntil(text string) (time.Time, error) {
 // compile returns the override in the form that chains use.
 func (o *Spec) compile() admit.Override {
 	made := admit.Override{
-		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, NamespaceSelector: selector.Compile(o.NamespaceSelector), Selector: selector.Compile(o.Selector),
-		Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: o.End(), Reason: o.Reason, Ticket: o.Ticket,
+		Name: o.Name, Steps: o.Steps, Namespaces: o.Namespaces, Users: o.Users, Groups: o.Groups, Mode: o.Mode, Until: o.End(),
+		NamespaceSelector: selector.Compile(o.NamespaceSelector), Selector: selector.Compile(o.Selector), Reason: o.Reason, Ticket: o.Ticket,
 	}
 	if o.EnforcePercent != nil {
 		made.EnforcePercent = *o.EnforcePercent

@@ -207,7 +207,8 @@ func tolerateFailingNodes(pod *admit.Pod) {
 			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 		}) {
 			seconds := int64(300)
-			pod.AppendToleration(corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+			pod.AppendToleration(corev1.Toleration{
+				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 		}
 	}
 }

@@ -27,7 +27,9 @@ type Verdict struct {
 // Judge returns what the routes for pods of the running chain would say if a user created the pod of the workload under
 // review. fill sets in a new pod what the API server sets: before mutating routes, and again after them. They run first, each on
 // what those before it made of the pod; the first that refuses ends it. An error is our own failure.
-func Judge(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, by authenticationv1.UserInfo, fill func(*admit.Pod) error) (verdict Verdict, err error) {
+func Judge(
+	ctx context.Context, req *admit.Request, kind admit.WorkloadKind, by authenticationv1.UserInfo, fill func(*admit.Pod) error,
+) (verdict Verdict, err error) {
 	created := creating(req, by)
 	body := appendReview(make([]byte, 0, len(req.Object.Sent())+1024), created, func(b []byte) []byte { return appendPod(b, kind, req.Object) })
 	if body == nil {

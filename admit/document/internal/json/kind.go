@@ -25,4 +25,6 @@ func KindOf(raw []byte) Kind {
 // String returns the kind with its article, such as "an object".
 func (k Kind) String() string { return kindNames[k] }
 
-var kindNames = map[Kind]string{Object: "an object", Array: "an array", Text: "a string", Null: "null", True: "a boolean", False: "a boolean", Number: "a number"}
+var kindNames = map[Kind]string{
+	Object: "an object", Array: "an array", Text: "a string", Number: "a number", True: "a boolean", False: "a boolean", Null: "null",
+}
