@@ -93,9 +93,9 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
 
 golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it
-	go test . -run 'TestPromises/^(TestGoldenStepTables|TestGoldens)$$' -update
-	go test . -run 'TestPromises/^TestGoldenRefusals$$' -update
-	go test . ./test/process ./deploy/monitoring -run 'TestPromises/Golden|Golden' -update
+	go test ./test/promises -run '^(TestGoldenStepTables|TestGoldens)$$' -update
+	go test ./test/promises -run '^TestGoldenRefusals$$' -update
+	go test ./test/promises ./test/process ./deploy/monitoring -run Golden -update
 	@$(MAKE) --no-print-directory terminals
 
 terminals: build

@@ -23,24 +23,24 @@ func lessons(t *testing.T) []learn.Lesson {
 
 // TestLessons: the start state of every lesson fails its check, with a line that says what is missing, and its solution
 // passes. The lessons that need a cluster are tested with one in test/e2e.
-func (h House) TestLessons(t *testing.T) {
+func TestLessons(t *testing.T) {
 	for _, l := range lessons(t) {
 		if l.Needs != "" {
 			continue
 		}
 		t.Run(l.Name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "lessons")
-			if code, out, errors := h.usher(t, "learn", "--dir", dir, l.Name); code != 0 || !strings.Contains(out, l.Title) {
+			if code, out, errors := usher(t, "learn", "--dir", dir, l.Name); code != 0 || !strings.Contains(out, l.Title) {
 				t.Fatalf("begin: %d %s%s", code, out, errors)
 			}
-			code, out, errors := h.usher(t, "learn", "check", "-v", "--dir", dir)
+			code, out, errors := usher(t, "learn", "check", "-v", "--dir", dir)
 			if code != 1 || !strings.HasPrefix(out, "not yet "+l.Name+": "+l.Checks[0].Missing) {
 				t.Errorf("the start state: %d, want 1 and the line of the first check\n%s%s", code, out, errors)
 			}
-			if code, _, errors := h.usher(t, "learn", "solution", "--apply", "--dir", dir); code != 0 {
+			if code, _, errors := usher(t, "learn", "solution", "--apply", "--dir", dir); code != 0 {
 				t.Fatal(errors)
 			}
-			if code, out, errors := h.usher(t, "learn", "check", "-v", "--dir", dir); code != 0 || !strings.HasPrefix(out, "done "+l.Name) {
+			if code, out, errors := usher(t, "learn", "check", "-v", "--dir", dir); code != 0 || !strings.HasPrefix(out, "done "+l.Name) {
 				t.Errorf("the solution: %d\n%s%s", code, out, errors)
 			}
 		})
@@ -49,7 +49,7 @@ func (h House) TestLessons(t *testing.T) {
 
 // TestLessonsAreComplete: lessons are numbered without a gap, and can be read: each fits a screen or two, has a task, and
 // hints that are not all given at once.
-func (h House) TestLessonsAreComplete(t *testing.T) {
+func TestLessonsAreComplete(t *testing.T) {
 	all := lessons(t)
 	if title := fmt.Sprintf("\n## The %d lessons\n", len(all)); !strings.Contains(harness.ReadFile(t, "docs/learn.md"), title) {
 		t.Errorf("docs/learn.md lacks the title %s", title)
@@ -75,14 +75,14 @@ func (h House) TestLessonsAreComplete(t *testing.T) {
 
 // TestLearnAsALearner: hints come one after the other, a reset brings the start back, what is not begun is said, and a
 // teacher gets the folders of the class without the solutions.
-func (h House) TestLearnAsALearner(t *testing.T) {
+func TestLearnAsALearner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lessons")
-	if code, _, errors := h.usher(t, "learn", "check", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn 1") {
+	if code, _, errors := usher(t, "learn", "check", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn 1") {
 		t.Errorf("nothing begun: %d %s", code, errors)
 	}
-	h.usher(t, "learn", "1", "--dir", dir)
+	usher(t, "learn", "1", "--dir", dir)
 	for _, want := range []string{"Hint 1 of", "Hint 2 of"} {
-		if _, out, _ := h.usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, want) {
+		if _, out, _ := usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, want) {
 			t.Errorf("%q does not begin with %q", out, want)
 		}
 	}
@@ -91,23 +91,23 @@ func (h House) TestLearnAsALearner(t *testing.T) {
 	if err := os.WriteFile(policy, []byte("names: ["), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := h.usher(t, "learn", "check", "-v", "--dir", dir); code != 1 || !strings.Contains(out, "policy") {
+	if code, out, _ := usher(t, "learn", "check", "-v", "--dir", dir); code != 1 || !strings.Contains(out, "policy") {
 		t.Errorf("a broken file: %d %s", code, out)
 	}
-	if _, out, _ := h.usher(t, "learn", "1", "--dir", dir); harness.ReadFile(t, policy) != "names: [" || !strings.Contains(out, "begun before") {
+	if _, out, _ := usher(t, "learn", "1", "--dir", dir); harness.ReadFile(t, policy) != "names: [" || !strings.Contains(out, "begun before") {
 		t.Error("beginning again has overwritten the learner's file")
 	}
-	if h.usher(t, "learn", "reset", "--dir", dir); harness.ReadFile(t, policy) != before {
+	if usher(t, "learn", "reset", "--dir", dir); harness.ReadFile(t, policy) != before {
 		t.Error("a reset does not bring the start back")
 	}
-	if code, _, errors := h.usher(t, "learn", "no-such-lesson", "--dir", dir); code != 2 || !strings.Contains(errors, "no lesson no-such-lesson") {
+	if code, _, errors := usher(t, "learn", "no-such-lesson", "--dir", dir); code != 2 || !strings.Contains(errors, "no lesson no-such-lesson") {
 		t.Errorf("%d %s", code, errors)
 	}
 	class := t.TempDir()
-	if code, _, errors := h.usher(t, "learn", "--export", filepath.Join(class, "out")); code != 0 {
+	if code, _, errors := usher(t, "learn", "--export", filepath.Join(class, "out")); code != 0 {
 		t.Fatal(errors)
 	}
-	if code, out, errors := h.usher(t, "learn", "check", "--all", "--dir", filepath.Join(class, "out/class"), "-o", "junit"); code != 1 && code != 2 || !strings.Contains(out, "<testsuites>") {
+	if code, out, errors := usher(t, "learn", "check", "--all", "--dir", filepath.Join(class, "out/class"), "-o", "junit"); code != 1 && code != 2 || !strings.Contains(out, "<testsuites>") {
 		t.Errorf("a class: %d %s%s", code, out, errors)
 	}
 	if harness.Exists(filepath.Join(class, "out/class/01-first-webhook/HINTS.md")) || !harness.Exists(filepath.Join(class, "out/teacher/01-first-webhook/policy.yaml")) {
@@ -117,61 +117,61 @@ func (h House) TestLearnAsALearner(t *testing.T) {
 
 // TestLearnFromAnyFolder: commands work in the folder of a lesson, also after a reset of it, and in the course's
 // folder, and a file that cannot be read is named.
-func (h House) TestLearnFromAnyFolder(t *testing.T) {
+func TestLearnFromAnyFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lessons")
-	h.usher(t, "learn", "1", "--dir", dir)
+	usher(t, "learn", "1", "--dir", dir)
 	t.Chdir(filepath.Join(dir, "01-first-webhook"))
-	if code, _, errors := h.usher(t, "learn", "reset"); code != 0 {
+	if code, _, errors := usher(t, "learn", "reset"); code != 0 {
 		t.Fatal(errors)
 	}
-	if code, out, errors := h.usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 01-first-webhook") {
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 01-first-webhook") {
 		t.Errorf("after a reset in the folder of the lesson: %d %s%s", code, out, errors)
 	}
 	if err := os.WriteFile("policy.yaml", []byte("env: {}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, _ := h.usher(t, "learn", "check"); !strings.Contains(out, "a file cannot be read: config: ") || strings.Contains(out, dir) {
+	if _, out, _ := usher(t, "learn", "check"); !strings.Contains(out, "a file cannot be read: config: ") || strings.Contains(out, dir) {
 		t.Errorf("a broken policy: %s", out)
 	}
 	t.Chdir(dir)
-	if code, out, errors := h.usher(t, "learn", "2"); code != 0 || !harness.Exists(filepath.Join(dir, "02-a-refusal/policy.yaml")) {
+	if code, out, errors := usher(t, "learn", "2"); code != 0 || !harness.Exists(filepath.Join(dir, "02-a-refusal/policy.yaml")) {
 		t.Errorf("in the folder of the course: %d %s%s", code, out, errors)
 	}
-	if code, out, errors := h.usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 02-a-refusal") {
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.HasPrefix(out, "not yet 02-a-refusal") {
 		t.Errorf("in the folder of the course: %d %s%s", code, out, errors)
 	}
 }
 
 // TestLearnInItsFolders: the commands work in the folder of a lesson, also after a reset, and in that with the lessons.
-func (h House) TestLearnInItsFolders(t *testing.T) {
+func TestLearnInItsFolders(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "my lessons")
-	if _, out, _ := h.usher(t, "learn", "1", "--dir", dir); !strings.Contains(out, "cd '"+dir+"/01-first-webhook'") {
+	if _, out, _ := usher(t, "learn", "1", "--dir", dir); !strings.Contains(out, "cd '"+dir+"/01-first-webhook'") {
 		t.Errorf("a path with a space is not one word of a shell:\n%s", out)
 	}
 	t.Chdir(dir)
-	if code, out, errors := h.usher(t, "learn", "check"); code != 1 {
+	if code, out, errors := usher(t, "learn", "check"); code != 1 {
 		t.Errorf("in the folder with the lessons: %d %s%s", code, out, errors)
 	}
-	if h.usher(t, "learn", "2"); !harness.Exists(filepath.Join(dir, "02-a-refusal")) || harness.Exists(filepath.Join(top, "02-a-refusal")) {
+	if usher(t, "learn", "2"); !harness.Exists(filepath.Join(dir, "02-a-refusal")) || harness.Exists(filepath.Join(top, "02-a-refusal")) {
 		t.Error("the second lesson is not beside the first")
 	}
 	t.Chdir(filepath.Join(dir, "01-first-webhook"))
-	if h.usher(t, "learn", "reset"); !harness.Exists("policy.yaml") {
+	if usher(t, "learn", "reset"); !harness.Exists("policy.yaml") {
 		t.Error("after a reset, a shell in the folder has lost it")
 	}
-	if code, out, errors := h.usher(t, "learn", "check"); code != 1 || !strings.Contains(out, "01-first-webhook") {
+	if code, out, errors := usher(t, "learn", "check"); code != 1 || !strings.Contains(out, "01-first-webhook") {
 		t.Errorf("after a reset: %d %s%s", code, out, errors)
 	}
-	if code, _, errors := h.usher(t, "learn", "check", "--dir", filepath.Join(top, "other")); code != 2 || !strings.Contains(errors, "no lesson is begun") {
+	if code, _, errors := usher(t, "learn", "check", "--dir", filepath.Join(top, "other")); code != 2 || !strings.Contains(errors, "no lesson is begun") {
 		t.Errorf("--dir is another folder: %d %s", code, errors)
 	}
 }
 
 // TestLearnStateByHand: whatever is in the file of the state, no work of a learner is lost, and no command panics.
-func (h House) TestLearnStateByHand(t *testing.T) {
+func TestLearnStateByHand(t *testing.T) {
 	dir := t.TempDir()
-	h.usher(t, "learn", "1", "--dir", dir)
+	usher(t, "learn", "1", "--dir", dir)
 	folder := filepath.Join(dir, "01-first-webhook")
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
@@ -180,19 +180,19 @@ func (h House) TestLearnStateByHand(t *testing.T) {
 	}
 	write("policy.yaml", "mine")
 	write(".lesson", "lesson: 01-first-webhook\nhints: -5\n")
-	if _, out, errors := h.usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, "Hint 1 of") {
+	if _, out, errors := usher(t, "learn", "hint", "--dir", dir); !strings.HasPrefix(out, "Hint 1 of") {
 		t.Errorf("%s%s", out, errors)
 	}
 	write(".lesson", "[")
-	if code, _, errors := h.usher(t, "learn", "1", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn reset") || harness.ReadFile(t, filepath.Join(folder, "policy.yaml")) != "mine" {
+	if code, _, errors := usher(t, "learn", "1", "--dir", dir); code != 2 || !strings.Contains(errors, "usher learn reset") || harness.ReadFile(t, filepath.Join(folder, "policy.yaml")) != "mine" {
 		t.Errorf("%d %s", code, errors)
 	}
-	if code, out, _ := h.usher(t, "learn", "check", "--all", "--dir", dir); code != 2 || !strings.Contains(out, "not checked 01-first-webhook") {
+	if code, out, _ := usher(t, "learn", "check", "--all", "--dir", dir); code != 2 || !strings.Contains(out, "not checked 01-first-webhook") {
 		t.Errorf("a lesson whose state cannot be read is left out: %d %s", code, out)
 	}
 	write(".lesson", "lesson: another\n")
 	write("own.txt", "mine")
-	if h.usher(t, "learn", "reset", "1", "--dir", dir); !harness.Exists(filepath.Join(folder, "own.txt")) {
+	if usher(t, "learn", "reset", "1", "--dir", dir); !harness.Exists(filepath.Join(folder, "own.txt")) {
 		t.Error("a folder that is not the lesson's was emptied")
 	}
 }

@@ -20,7 +20,7 @@ type edits map[string]any
 
 // TestAnswersToLessons: what command/learn/testdata/answers calls right is done, and what it calls wrong is not. It has at
 // least two right ones for each lesson, spelled differently, and three wrong ones that satisfy the letter of the task.
-func (h House) TestAnswersToLessons(t *testing.T) {
+func TestAnswersToLessons(t *testing.T) {
 	for _, l := range lessons(t) {
 		if l.Needs != "" {
 			continue // see command/learn
@@ -36,7 +36,7 @@ func (h House) TestAnswersToLessons(t *testing.T) {
 				if isRight {
 					right++
 				}
-				t.Run(name, func(t *testing.T) { h.testAnswer(t, l, all[name], isRight) })
+				t.Run(name, func(t *testing.T) { testAnswer(t, l, all[name], isRight) })
 			}
 			if right < 2 || len(all)-right < 3 {
 				t.Errorf("%d answers, of which %d are right", len(all), right)
@@ -46,7 +46,7 @@ func (h House) TestAnswersToLessons(t *testing.T) {
 }
 
 // testAnswer checks one answer.
-func (h House) testAnswer(t *testing.T, l learn.Lesson, answer edits, right bool) {
+func testAnswer(t *testing.T, l learn.Lesson, answer edits, right bool) {
 	course := learn.Course{Dir: t.TempDir()}
 	if _, err := course.Begin(l); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func (h House) testAnswer(t *testing.T, l learn.Lesson, answer edits, right bool
 	for file, edit := range answer {
 		answer.apply(t, filepath.Join(course.Folder(l), file), edit)
 	}
-	code, out, errors := h.usher(t, "learn", "check", "-v", "--dir", course.Dir)
+	code, out, errors := usher(t, "learn", "check", "-v", "--dir", course.Dir)
 	if (code == 0) != right || code > 1 {
 		t.Errorf("%d %s%s", code, out, errors)
 	}

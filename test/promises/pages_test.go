@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -35,17 +36,17 @@ func docs(t *testing.T) map[string]string {
 var code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 
 // TestDocsTellTheTruth: every command, flag, make target, metric and file named in the docs exists.
-func (h House) TestDocsTellTheTruth(t *testing.T) {
+func TestDocsTellTheTruth(t *testing.T) {
 	source := allSource(t)
 	makefile := harness.ReadFile(t, "Makefile")
 	help := ""
 	var commands []string
-	for _, c := range (command.Program{Suites: h.Suites()}).Root().Commands() {
+	for _, c := range (command.Program{Suites: routes.Suites()}).Root().Commands() {
 		commands = append(commands, c.Name())
-		_, out, _ := h.usher(t, c.Name(), "--help")
+		_, out, _ := usher(t, c.Name(), "--help")
 		help += out
 		for _, below := range c.Commands() {
-			_, out, _ := h.usher(t, c.Name(), below.Name(), "--help")
+			_, out, _ := usher(t, c.Name(), below.Name(), "--help")
 			help += out
 		}
 	}
@@ -91,7 +92,7 @@ func (h House) TestDocsTellTheTruth(t *testing.T) {
 }
 
 // TestLinksNameHeadings: a link to a part of a page names one of its headings, or an anchor in it.
-func (h House) TestLinksNameHeadings(t *testing.T) {
+func TestLinksNameHeadings(t *testing.T) {
 	pages := docs(t)
 	anchor := regexp.MustCompile(`<a id="([^"]+)">`)
 	for file, text := range pages {
@@ -119,7 +120,7 @@ const mostWords = 35200
 var measured = regexp.MustCompile(`(?s)<!-- (begin )?\w+(: begin)? -->.*?<!-- (end )?\w+(: end)? -->`)
 
 // TestDocsAreShort: the pages in docs can be read.
-func (h House) TestDocsAreShort(t *testing.T) {
+func TestDocsAreShort(t *testing.T) {
 	total := 0
 	inHaste := []string{"docs/certificates.md", "docs/limits.md", "docs/monitoring.md", "docs/who-calls.md"} // read by operators
 	for file, text := range docs(t) {
@@ -147,7 +148,7 @@ func words(text string) (n int) {
 }
 
 // TestDocsNameRealViews: the methods of views that docs/writing-a-step.md names exist.
-func (h House) TestDocsNameRealViews(t *testing.T) {
+func TestDocsNameRealViews(t *testing.T) {
 	views := map[string]reflect.Type{"pod": reflect.TypeFor[*admit.Pod](), "c": reflect.TypeFor[*admit.Container]()}
 	text := harness.ReadFile(t, "docs/writing-a-step.md")
 	for _, m := range regexp.MustCompile("`(pod|c)\\.([A-Z][A-Za-z]*)").FindAllStringSubmatch(text, -1) {
@@ -158,14 +159,14 @@ func (h House) TestDocsNameRealViews(t *testing.T) {
 }
 
 // TestReadmeIsShort: the first page can be read at once.
-func (h House) TestReadmeIsShort(t *testing.T) {
+func TestReadmeIsShort(t *testing.T) {
 	if lines := strings.Count(harness.ReadFile(t, "README.md"), "\n"); lines > 110 {
 		t.Errorf("README.md has %d lines, more than 110: move details to a page in docs/ and link it", lines)
 	}
 }
 
 // TestLifeOfAReviewNamesFiles: every file that the page sends its readers to exists.
-func (h House) TestLifeOfAReviewNamesFiles(t *testing.T) {
+func TestLifeOfAReviewNamesFiles(t *testing.T) {
 	found := regexp.MustCompile("(?:`|@| )([a-z_]+/[a-z_/-]+\\.(?:go|json))").FindAllStringSubmatch(harness.ReadFile(t, "docs/life-of-a-review.md"), -1)
 	if len(found) < 10 {
 		t.Fatalf("only %d files were found", len(found))
@@ -178,7 +179,7 @@ func (h House) TestLifeOfAReviewNamesFiles(t *testing.T) {
 }
 
 // TestLeastKubernetes: the docs say which Kubernetes has matchConditions, which both suites need and an API server of 1.27 drops.
-func (h House) TestLeastKubernetes(t *testing.T) {
+func TestLeastKubernetes(t *testing.T) {
 	page := harness.ReadFile(t, "deploy/README.md")
 	for golden, row := range map[string]string{
 		"test/testdata/webhooks.golden": "| core | 1.28 or newer |", "test/testdata/webhooks-colocation.golden": "| colocation | 1.28 or newer |",
@@ -191,7 +192,7 @@ func (h House) TestLeastKubernetes(t *testing.T) {
 
 // TestTestedKubernetes: the docs and the Makefile name the versions of Kubernetes and etcd that the end-to-end tests build, and CI builds
 // only those of go.mod.
-func (h House) TestTestedKubernetes(t *testing.T) {
+func TestTestedKubernetes(t *testing.T) {
 	page, makefile := harness.ReadFile(t, "docs/policy.md"), harness.ReadFile(t, "Makefile")
 	page = strings.Join(strings.Fields(page), " ")
 	current, older := builtVersions(t, "go.mod"), builtVersions(t, "go-1.36.mod")
@@ -232,7 +233,7 @@ func builtVersions(t *testing.T, file string) (all [2]string) {
 }
 
 // TestToleratedErrorsAreDocumented: docs/operations.md lists the reasons of usher_troubles_total, all of them and no others.
-func (h House) TestToleratedErrorsAreDocumented(t *testing.T) {
+func TestToleratedErrorsAreDocumented(t *testing.T) {
 	var used []string
 	source := allSource(t)
 	for _, m := range regexp.MustCompile(`(?:\.Tolerate\(|\breason :?= )"([^"]*)"`).FindAllStringSubmatch(source, -1) {
@@ -257,7 +258,7 @@ func (h House) TestToleratedErrorsAreDocumented(t *testing.T) {
 }
 
 // TestArchitectureNamesPackages: docs/architecture.md says what each package is for.
-func (h House) TestArchitectureNamesPackages(t *testing.T) {
+func TestArchitectureNamesPackages(t *testing.T) {
 	page := harness.ReadFile(t, "docs/architecture.md") + harness.ReadFile(t, "README.md")
 	for _, file := range goFiles(t) {
 		room, _, _ := strings.Cut(filepath.ToSlash(file), "/")
@@ -269,7 +270,7 @@ func (h House) TestArchitectureNamesPackages(t *testing.T) {
 
 // TestCodeSpansAreClosed: in every page, the backticks of a paragraph come in pairs, and a heading follows an empty line: a
 // paragraph that was broken by mistake has neither.
-func (h House) TestCodeSpansAreClosed(t *testing.T) {
+func TestCodeSpansAreClosed(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "command/learn/lessons/*/lesson.md"} {
 		pages, err := filepath.Glob(pattern)

@@ -33,10 +33,10 @@ const mutants = 200
 // TestMutantsMeetNoSchema: of samples that are changed at random, usher refuses none that the schema accepts, but for what is
 // beyond a schema; and the schema of policies refuses nothing that usher accepts, but null and
 // empty texts, which usher reads as left out.
-func (h House) TestMutantsMeetNoSchema(t *testing.T) {
+func TestMutantsMeetNoSchema(t *testing.T) {
 	for kind := range schemas {
 		t.Run(kind, func(t *testing.T) {
-			j, random, all := h.judge(t, kind), rand.New(rand.NewPCG(1, 1)), shelf(t, kind)
+			j, random, all := newJudge(t, kind), rand.New(rand.NewPCG(1, 1)), shelf(t, kind)
 			names := slices.Sorted(maps.Keys(all))
 			found, missed := 0, map[string]int{}
 			for found < mutants {

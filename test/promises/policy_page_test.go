@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/schema"
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
@@ -24,14 +25,14 @@ import (
 const generatedBelow = "<!-- `make golden` writes what follows, from the types of the sections -->\n"
 
 // TestGoldenPolicyPage: docs/policy.md has every field of the policy file.
-func (h House) TestGoldenPolicyPage(t *testing.T) {
+func TestGoldenPolicyPage(t *testing.T) {
 	const file = "docs/policy.md"
 	text, _, found := strings.Cut(harness.ReadFile(t, file), generatedBelow)
 	if !found {
 		t.Fatalf("%s lacks the line %s", file, generatedBelow)
 	}
-	p := policyPage{House: h, t: t, schema: h.Suites().Schema(), sample: harness.ReadFile(t, "samples/policy.yaml"), seen: map[reflect.Type]string{}}
-	root := h.policySchema()
+	p := policyPage{t: t, schema: routes.Suites().Schema(), sample: harness.ReadFile(t, "samples/policy.yaml"), seen: map[reflect.Type]string{}}
+	root := policySchema()
 	for _, name := range p.schema.Names() {
 		p.section(name, root.Properties[name])
 	}
@@ -40,7 +41,6 @@ func (h House) TestGoldenPolicyPage(t *testing.T) {
 
 // policyPage writes the reference of the policy file.
 type policyPage struct {
-	House
 	t      *testing.T
 	schema config.Schema
 	sample string // the policy with every field
@@ -67,7 +67,7 @@ func (p *policyPage) section(name string, n *schema.Node) {
 
 // steps returns the steps that obey a section.
 func (p *policyPage) steps(section string) (names []string) {
-	for _, r := range p.Suites().Table(suite.NoPolicy, gate.Defaults(p.Suites().Gates())) {
+	for _, r := range routes.Suites().Table(suite.NoPolicy, gate.Defaults(routes.Suites().Gates())) {
 		for _, s := range r.Chain.Steps() {
 			if s.SectionName() == section && !slices.Contains(names, s.Name) {
 				names = append(names, s.Name)

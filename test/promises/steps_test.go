@@ -11,15 +11,16 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
 var kebab = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // TestStepPromises: each step has a file and a name of one word, a line of doc, and a sample.
-func (h House) TestStepPromises(t *testing.T) {
+func TestStepPromises(t *testing.T) {
 	seen := map[string]string{}
-	for _, r := range h.defaultWorld(t).Routes() {
+	for _, r := range defaultWorld(t).Routes() {
 		dir, parent := "validators", ""
 		if r.Suite == colocation.Name {
 			parent = "colocation"
@@ -54,9 +55,9 @@ func (h House) TestStepPromises(t *testing.T) {
 
 // TestStepRooms: the folders of steps contain steps, one per file, the list, and what the steps on pods or nodes share.
 // A long step may have more files, named after it.
-func (h House) TestStepRooms(t *testing.T) {
+func TestStepRooms(t *testing.T) {
 	var steps []string
-	names, _ := h.Suites().Steps()
+	names, _ := routes.Suites().Steps()
 	for _, s := range names {
 		steps = append(steps, strings.ReplaceAll(s, "-", "_"))
 	}
@@ -90,16 +91,16 @@ func hasSample(path, step string) bool {
 }
 
 // TestRoutePromises: every route meets the requirements of an API server, and is documented.
-func (h House) TestRoutePromises(t *testing.T) {
+func TestRoutePromises(t *testing.T) {
 	var folders []string
-	for _, r := range h.defaultWorld(t).Routes() {
+	for _, r := range defaultWorld(t).Routes() {
 		folders = append(folders, strings.TrimPrefix(r.Path, "/"))
 		prefix := "/validate-"
 		if r.Chain.Mutates() {
 			prefix = "/mutate-"
 		}
-		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(harness.ReadFile(t, h.stepTable(r.Suite)), "`"+r.Path+"`") {
-			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, h.stepTable(r.Suite))
+		if !strings.HasPrefix(r.Path, prefix) || !strings.Contains(harness.ReadFile(t, stepTable(r.Suite)), "`"+r.Path+"`") {
+			t.Errorf("%s: the path begins with %s and is in %s", r.Path, prefix, stepTable(r.Suite))
 		}
 		if r.Suite == "" || r.FailurePolicy == "" || r.Reinvocation == "" || r.TimeoutSeconds < 2 || r.TimeoutSeconds > 5 {
 			t.Errorf("%s: it is of a suite, and how it is called is complete (admit.OfSuite), with 2 to 5 s: suite %q, %+v", r.Path, r.Suite, r.Call)
@@ -130,7 +131,7 @@ func (h House) TestRoutePromises(t *testing.T) {
 }
 
 // FuzzHeartbeat: whatever stands in a node, its status update passes.
-func (h House) FuzzHeartbeat(f *testing.F) {
+func FuzzHeartbeat(f *testing.F) {
 	for _, name := range []string{"overcommit-echo", "overcommit-memory-damaged", "malformed-heartbeat"} {
 		raw, err := os.ReadFile(harness.SampleFile("mutate-nodes/"+name) + ".json")
 		if err != nil {
@@ -140,7 +141,7 @@ func (h House) FuzzHeartbeat(f *testing.F) {
 	}
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE","subResource":"status","kind":{"group":"","version":"v1","kind":"Node"},"userInfo":{"username":"system:node:n"},` +
 		`"object":{"metadata":{"name":"n","annotations":{"usher.dev/amplified":"{\"cpu\":{\"raw\":{\"allocatable\":\"1\"},\"result\":{\"allocatable\":\"2\"},\"ratio\":\"2\"}}"}},"status":{"allocatable":{"cpu":"1e9"},"capacity":{"cpu":-0.0}}}}}`))
-	all := h.defaultWorld(f).Routes()
+	all := defaultWorld(f).Routes()
 	nodes := all[slices.IndexFunc(all, func(r admit.Route) bool { return r.Heartbeat() })]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := handlers.Decide(t.Context(), nodes, body, nil)

@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
 // TestTroubleshootingQuotesRealErrors: a text in the first column of a table in docs/troubleshooting.md is printed by
 // usher, as its source, a test or a golden shows, or by the Go and Kubernetes libraries.
-func (h House) TestTroubleshootingQuotesRealErrors(t *testing.T) {
-	known := slices.Concat(ourTexts(t), h.printedTexts(t), foreignTexts())
+func TestTroubleshootingQuotesRealErrors(t *testing.T) {
+	known := slices.Concat(ourTexts(t), printedTexts(t), foreignTexts())
 	quotes := regexp.MustCompile("(?m)^\\| [^|`]*`([^`]+)`[^|]*\\|").FindAllStringSubmatch(harness.ReadFile(t, "docs/troubleshooting.md"), -1)
 	if len(quotes) < 25 {
 		t.Fatalf("only %d texts were found", len(quotes))
@@ -40,9 +41,9 @@ func (h House) TestTroubleshootingQuotesRealErrors(t *testing.T) {
 
 // TestTroubleshootingNamesCommands: each row of a table in docs/troubleshooting.md ends with the command that finds the
 // fault.
-func (h House) TestTroubleshootingNamesCommands(t *testing.T) {
+func TestTroubleshootingNamesCommands(t *testing.T) {
 	known := []string{"kubectl", "curl"}
-	for _, c := range (command.Program{Suites: h.Suites()}).Root().Commands() {
+	for _, c := range (command.Program{Suites: routes.Suites()}).Root().Commands() {
 		known = append(known, "usher "+c.Name())
 	}
 	_, faults, _ := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## ")
@@ -91,10 +92,10 @@ func ourTexts(t *testing.T) (texts []string) {
 }
 
 // printedTexts returns errors of which the source has only pieces, as usher prints them.
-func (h House) printedTexts(t *testing.T) []string {
+func printedTexts(t *testing.T) []string {
 	t.Helper()
-	_, _, noCertificate := h.usher(t, "serve", "--cert-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
-	twice := harness.Post(h.defaultMux(t), "mutate-pods/twice", []byte(`{"kind":"AdmissionReview","kind":"AdmissionReview"}`))
+	_, _, noCertificate := usher(t, "serve", "--cert-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
+	twice := harness.Post(defaultMux(t), "mutate-pods/twice", []byte(`{"kind":"AdmissionReview","kind":"AdmissionReview"}`))
 	return []string{noCertificate, twice.Body.String()}
 }
 

@@ -76,7 +76,7 @@ var foreign = []string{"net/http", "k8s.io/client-go"}
 
 // TestImportsRunOneWay: only routes imports the colocation suite, and the folders import each other in one direction
 // only. Steps know neither HTTP nor a client.
-func (h House) TestImportsRunOneWay(t *testing.T) {
+func TestImportsRunOneWay(t *testing.T) {
 	below := func(dir string, rooms ...string) bool {
 		return slices.ContainsFunc(rooms, func(room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") })
 	}
@@ -109,7 +109,7 @@ func (h House) TestImportsRunOneWay(t *testing.T) {
 }
 
 // TestSixteenRooms: the root has at most 16 folders, so that the service is seen there, and one test.
-func (h House) TestSixteenRooms(t *testing.T) {
+func TestSixteenRooms(t *testing.T) {
 	out, err := exec.Command("git", "ls-files").Output()
 	if err != nil {
 		t.Skip("no checkout: ", err)

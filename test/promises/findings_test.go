@@ -12,7 +12,7 @@ import (
 
 // TestFindingsAreDescribed: each finding of usher doctor has its section in docs/troubleshooting.md, to which it links,
 // and each section is about a finding.
-func (h House) TestFindingsAreDescribed(t *testing.T) {
+func TestFindingsAreDescribed(t *testing.T) {
 	_, section, found := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## What usher doctor finds\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var described []string
@@ -39,9 +39,9 @@ func (h House) TestFindingsAreDescribed(t *testing.T) {
 }
 
 // TestDoctorList: the list has a line for each check, needs no cluster, and takes no files.
-func (h House) TestDoctorList(t *testing.T) {
+func TestDoctorList(t *testing.T) {
 	for _, args := range [][]string{{"doctor", "--list"}, {"doctor", "--list", "-o", "json"}} {
-		code, out, errs := h.usher(t, args...)
+		code, out, errs := usher(t, args...)
 		if code != 0 {
 			t.Fatalf("%v: exit code %d: %s", args, code, errs)
 		}
@@ -52,7 +52,7 @@ func (h House) TestDoctorList(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"doctor", "--list", "-o", "junit"}, {"doctor", "--list", "a.yaml"}} {
-		if code, out, _ := h.usher(t, args...); code != 2 || out != "" {
+		if code, out, _ := usher(t, args...); code != 2 || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}

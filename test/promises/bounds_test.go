@@ -7,12 +7,13 @@ import (
 
 	"usher.dev/usher/command/schema"
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 )
 
 // TestEveryListIsBounded: every list and every mapping that a policy may have is refused with one element more than it may have.
-func (h House) TestEveryListIsBounded(t *testing.T) {
-	sections, lists := h.Suites().Schema(), 0
-	eachList(h.policySchema(), func(path string, most int, holding func(any) any, n *schema.Node) {
+func TestEveryListIsBounded(t *testing.T) {
+	sections, lists := routes.Suites().Schema(), 0
+	eachList(policySchema(), func(path string, most int, holding func(any) any, n *schema.Node) {
 		lists++
 		var full any = make([]any, most+1)
 		if n.Items == nil {

@@ -24,13 +24,13 @@ const odd = "zq-odd-"
 
 // TestSeriesAreBounded: no label of a metric takes its value from a request. Odd reviews neither bring their texts into a
 // label, nor add series without end.
-func (h House) TestSeriesAreBounded(t *testing.T) {
+func TestSeriesAreBounded(t *testing.T) {
 	random := seed.Random(t)
 	registry := prometheus.NewRegistry()
 	metrics := handlers.NewMetrics(registry, handlers.NewLimits(8))
 	server := harness.DefaultServer()
 	server.Observe = func(r admit.Route, d handlers.Decision, took time.Duration) { metrics.Observe(r, d, took) }
-	world := h.defaultWorld(t)
+	world := defaultWorld(t)
 	mux := server.Serve(world.Routes())
 	post := func(times int) {
 		for _, name := range harness.Samples(t) {

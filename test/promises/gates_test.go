@@ -7,10 +7,11 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/routes"
 )
 
-func (h House) TestGates(t *testing.T) {
-	open, err := h.Suites().ParseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
+func TestGates(t *testing.T) {
+	open, err := routes.Suites().ParseGates("BindingAdmissionWebhook=true,PodMutatingWebhook=false")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,25 +24,25 @@ func (h House) TestGates(t *testing.T) {
 		}
 	}
 	for _, name := range api.ForeignGates() {
-		if set, err := h.Suites().ParseGates(string(name) + "=true"); err != nil || len(set.Warnings()) != 1 {
+		if set, err := routes.Suites().ParseGates(string(name) + "=true"); err != nil || len(set.Warnings()) != 1 {
 			t.Errorf("%s: %v, %q", name, err, set.Warnings())
 		}
 	}
 	for _, bad := range []string{"NoSuchGate=true", "BindingAdmissionWebhook", "BindingAdmissionWebhook=maybe"} {
-		if _, err := h.Suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+		if _, err := routes.Suites().ParseGates(bad); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 			t.Errorf("--feature-gates=%s: %v", bad, err)
 		}
 	}
 }
 
 // TestEveryGateSwitchesSomething: a gate in a table is known, and a gate that is known is used.
-func (h House) TestEveryGateSwitchesSomething(t *testing.T) {
+func TestEveryGateSwitchesSomething(t *testing.T) {
 	known, source := map[gate.Name]bool{}, allSource(t)
 	for _, g := range api.Gates() {
 		known[g.Name] = true
 	}
 	used := map[gate.Name]bool{}
-	for _, r := range h.defaultWorld(t).Table() {
+	for _, r := range defaultWorld(t).Table() {
 		used[gate.Name(strings.TrimPrefix(string(r.Gate), "!"))] = true
 		for _, s := range r.Chain.Steps() {
 			used[gate.Name(strings.TrimPrefix(string(s.Gate), "!"))] = true
@@ -61,7 +62,7 @@ func (h House) TestEveryGateSwitchesSomething(t *testing.T) {
 }
 
 // TestGatesSwitchSteps: what a gate closes is not served, and a route without steps is none.
-func (h House) TestGatesSwitchSteps(t *testing.T) {
+func TestGatesSwitchSteps(t *testing.T) {
 	chain := admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{{Name: "a", Gate: "A"}, {Name: "b", Gate: "!A"}, {Name: "c"}})
 	var left []string
 	for _, s := range chain.Gated(func(name gate.Name) bool { return name != "A" }).Steps() {

@@ -10,8 +10,8 @@ import (
 
 // TestRescueStandsWhereItIsLookedFor: a start that fails in a cluster logs, in one line, the command that ends a
 // lock-out, and the pages have the same: near the top of what is about clusters.
-func (h House) TestRescueStandsWhereItIsLookedFor(t *testing.T) {
-	code, _, errors := h.usher(t, "serve", "--cert-dir=no/such/directory")
+func TestRescueStandsWhereItIsLookedFor(t *testing.T) {
+	code, _, errors := usher(t, "serve", "--cert-dir=no/such/directory")
 	lines := strings.Split(strings.TrimSpace(errors), "\n")
 	logged := regexp.MustCompile(`kubectl [^"]*`).FindString(lines[len(lines)-1])
 	if code != 2 || logged == "" {
@@ -29,7 +29,7 @@ func (h House) TestRescueStandsWhereItIsLookedFor(t *testing.T) {
 			t.Errorf("%s: must have: %s", file, logged)
 		}
 	}
-	if _, _, errors := h.usher(t, "serve", "--log-format=xml"); strings.Contains(errors, "kubectl") {
+	if _, _, errors := usher(t, "serve", "--log-format=xml"); strings.Contains(errors, "kubectl") {
 		t.Errorf("on a laptop there is nothing to rescue: %s", errors)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/command/policytest"
 	"usher.dev/usher/command/schema"
 	"usher.dev/usher/config"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
@@ -25,9 +26,9 @@ import (
 var schemas = map[string]string{"policy": "samples/schema/policy.json", "case": "samples/schema/case.json"}
 
 // TestGoldenSchemas: the schemas of the checkout are those that the program prints.
-func (h House) TestGoldenSchemas(t *testing.T) {
+func TestGoldenSchemas(t *testing.T) {
 	for kind, file := range schemas {
-		code, out, errors := h.usher(t, "schema", kind)
+		code, out, errors := usher(t, "schema", kind)
 		if code != 0 {
 			t.Fatal(errors)
 		}
@@ -36,10 +37,10 @@ func (h House) TestGoldenSchemas(t *testing.T) {
 }
 
 // policySchema returns the schema of the policy file.
-func (h House) policySchema() *schema.Node { return command.Program{Suites: h.Suites()}.PolicySchema() }
+func policySchema() *schema.Node { return command.Program{Suites: routes.Suites()}.PolicySchema() }
 
 // TestEveryFieldIsDescribed: no field of the policy file or of cases lacks a description.
-func (h House) TestEveryFieldIsDescribed(t *testing.T) {
+func TestEveryFieldIsDescribed(t *testing.T) {
 	described := 0
 	var walk func(n *schema.Node, at string)
 	walk = func(n *schema.Node, at string) {
@@ -54,7 +55,7 @@ func (h House) TestEveryFieldIsDescribed(t *testing.T) {
 			walk(n.Items, at+"[]")
 		}
 	}
-	walk(h.policySchema(), "policy")
+	walk(policySchema(), "policy")
 	walk(policytest.Schema(nil), "case")
 	if described < 150 {
 		t.Errorf("only %d fields", described)
@@ -83,7 +84,7 @@ func documents(text string) []string { return regexp.MustCompile(`(?m)^---\n`).S
 
 // TestSamplesNameTheirSchema: each document begins with the line by which editors find its schema: the language server reads it
 // for each document of a file.
-func (h House) TestSamplesNameTheirSchema(t *testing.T) {
+func TestSamplesNameTheirSchema(t *testing.T) {
 	for kind, files := range schemaFiles(t) {
 		for _, file := range files {
 			to, err := filepath.Rel(filepath.Dir(file), schemas[kind])
@@ -98,7 +99,7 @@ func (h House) TestSamplesNameTheirSchema(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	h.usher(t, "learn", "1", "--dir", dir)
+	usher(t, "learn", "1", "--dir", dir)
 	lesson := filepath.Join(dir, "01-first-webhook")
 	line, _, _ := strings.Cut(harness.ReadFile(t, filepath.Join(lesson, "policy.yaml")), "\n")
 	_, to, _ := strings.Cut(line, "$schema=")
@@ -113,7 +114,7 @@ type judge struct {
 	usher  func(document any) []string
 }
 
-func (h House) judge(t *testing.T, kind string) judge {
+func newJudge(t *testing.T, kind string) judge {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
 	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(harness.ReadFile(t, schemas[kind])))
@@ -123,7 +124,7 @@ func (h House) judge(t *testing.T, kind string) judge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections := h.Suites().Schema()
+	sections := routes.Suites().Schema()
 	usher := func(document any) (problems []string) {
 		_, errs := config.Parse(asJSON(document), sections)
 		for _, err := range errs {
@@ -182,9 +183,9 @@ func shelf(t *testing.T, kind string) map[string]any {
 }
 
 // TestSamplesMeetTheSchema: every sample is valid in the schema and in usher.
-func (h House) TestSamplesMeetTheSchema(t *testing.T) {
+func TestSamplesMeetTheSchema(t *testing.T) {
 	for kind := range schemas {
-		j, all := h.judge(t, kind), shelf(t, kind)
+		j, all := newJudge(t, kind), shelf(t, kind)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if err, problems := j.inSchema(all[name]), j.usher(all[name]); err != nil || len(problems) > 0 {
 				t.Errorf("%s: %v, %q", name, err, problems)

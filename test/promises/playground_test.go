@@ -8,6 +8,7 @@ import (
 
 	"usher.dev/usher/command/playground"
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/samples"
 	"usher.dev/usher/test/harness"
 )
@@ -19,14 +20,14 @@ func shelfInput(s samples.Sample) playground.Input {
 }
 
 // askPlayground sends an input to a playground.
-func (h House) askPlayground(t testing.TB, in playground.Input) (a playground.Answer) {
+func askPlayground(t testing.TB, in playground.Input) (a playground.Answer) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: h.Suites()}, []string{host})
+	handler := playground.New(playground.Options{Suites: routes.Suites()}, []string{host})
 	r := httptest.NewRequest("POST", "http://"+host+"/run", strings.NewReader(string(body)))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -38,9 +39,9 @@ func (h House) askPlayground(t testing.TB, in playground.Input) (a playground.An
 }
 
 // BenchmarkPlayground is a keystroke in a pod of 20 KB.
-func (h House) BenchmarkPlayground(b *testing.B) {
+func BenchmarkPlayground(b *testing.B) {
 	const host = "127.0.0.1:8090"
-	handler := playground.New(playground.Options{Suites: h.Suites()}, []string{host})
+	handler := playground.New(playground.Options{Suites: routes.Suites()}, []string{host})
 	for _, s := range samples.Shelf() {
 		if s.Name != "mutate-pods/production-pod" {
 			continue
@@ -58,7 +59,7 @@ func (h House) BenchmarkPlayground(b *testing.B) {
 }
 
 // TestShelfIsEmbedded: the shelf in the program equals the repository's.
-func (h House) TestShelfIsEmbedded(t *testing.T) {
+func TestShelfIsEmbedded(t *testing.T) {
 	shelf := samples.Shelf()
 	if len(shelf) < 20 {
 		t.Fatalf("%d samples", len(shelf))
@@ -75,9 +76,9 @@ func (h House) TestShelfIsEmbedded(t *testing.T) {
 }
 
 // TestPlaygroundStages: the object after each step is there where it changed, and a refused field is marked at its line.
-func (h House) TestPlaygroundStages(t *testing.T) {
+func TestPlaygroundStages(t *testing.T) {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: apps\n  labels:\n    acme.com/lifespan-requested: \"13\"\nspec:\n  containers:\n  - name: c\n    image: i\n"
-	a := h.askPlayground(t, playground.Input{Object: pod, Path: "/mutate-pods"})
+	a := askPlayground(t, playground.Input{Object: pod, Path: "/mutate-pods"})
 	if len(a.Objects) != 1 || len(a.Problems) > 0 {
 		t.Fatalf("%+v", a)
 	}
@@ -92,7 +93,7 @@ func (h House) TestPlaygroundStages(t *testing.T) {
 	if !strings.Contains(env.Document, "KUBE") || strings.Contains(env.Document, "tolerations") || !strings.Contains(lifespan.Document, "tolerations") || len(lifespan.Patch) == 0 {
 		t.Errorf("environment:\n%s\nlifespan:\n%s", env.Document, lifespan.Document)
 	}
-	refused := h.askPlayground(t, playground.Input{Object: strings.Replace(pod, `"13"`, `"99"`, 1), Path: "/mutate-pods"})
+	refused := askPlayground(t, playground.Input{Object: strings.Replace(pod, `"13"`, `"99"`, 1), Path: "/mutate-pods"})
 	if marks := refused.Objects[0].Marks; len(marks) != 1 || marks[0].Line != 7 {
 		t.Errorf("marks: %+v", marks)
 	}
@@ -100,8 +101,8 @@ func (h House) TestPlaygroundStages(t *testing.T) {
 
 // TestPlaygroundObjects: of several objects the worst is first, and what is refused of a pod that a controller makes is
 // marked in the workload, at its own lines. The verdict is that of `usher review`.
-func (h House) TestPlaygroundObjects(t *testing.T) {
-	a := h.askPlayground(t, playground.Input{Object: samples.Manifest("deployment.yaml"), Path: "core"})
+func TestPlaygroundObjects(t *testing.T) {
+	a := askPlayground(t, playground.Input{Object: samples.Manifest("deployment.yaml"), Path: "core"})
 	if len(a.Objects) != 2 || a.Objects[0].Report.Verdict != "denied" || a.Objects[1].Report.Verdict != "allowed" {
 		t.Fatalf("not the denied one, then the allowed one: %d objects, %+v", len(a.Objects), a.Problems)
 	}
@@ -121,7 +122,7 @@ func (h House) TestPlaygroundObjects(t *testing.T) {
 		{"  selector: {matchLabels: {app: d}}\n", "", "", "invalid", 10, "spec.selector"},
 		{"", "", "labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n", "not judged", 0, ""},
 	} {
-		a := h.askPlayground(t, playground.Input{Object: strings.Replace(deployment, c.old, c.new, 1), Policy: c.policy, Path: "core"})
+		a := askPlayground(t, playground.Input{Object: strings.Replace(deployment, c.old, c.new, 1), Policy: c.policy, Path: "core"})
 		if len(a.Objects) != 2 || a.Objects[0].Report.Verdict != review.Verdict(c.verdict) {
 			t.Fatalf("%q for %q: %d objects, %+v", c.new, c.old, len(a.Objects), a.Problems)
 		}

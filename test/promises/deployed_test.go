@@ -17,19 +17,20 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/mutators/amplify"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/validators"
 )
 
 // TestSamplePolicyIsComplete: the documented example has every field of the schema, and is accepted.
-func (h House) TestSamplePolicyIsComplete(t *testing.T) {
+func TestSamplePolicyIsComplete(t *testing.T) {
 	text := harness.ReadFile(t, "samples/policy.yaml")
-	if _, problems := config.Parse([]byte(text), h.Suites().Schema()); len(problems) > 0 {
+	if _, problems := config.Parse([]byte(text), routes.Suites().Schema()); len(problems) > 0 {
 		t.Error(problems)
 	}
 	var fields []string
-	for _, name := range h.Suites().Schema().Names() {
-		fields = append(append(fields, name), jsonFields(h.Suites().Schema().Type(name))...)
+	for _, name := range routes.Suites().Schema().Names() {
+		fields = append(append(fields, name), jsonFields(routes.Suites().Schema().Type(name))...)
 	}
 	for _, field := range fields {
 		if !regexp.MustCompile(`(?m)^[\s{-]*[^#\n]*\b` + field + `:`).MatchString(text) {
@@ -60,8 +61,8 @@ func jsonFields(t reflect.Type) (names []string) {
 }
 
 // TestDeployedPolicy: the base's policy is accepted, has every section, and leaves capacity alone.
-func (h House) TestDeployedPolicy(t *testing.T) {
-	policy, problems := config.Parse([]byte(harness.ReadFile(t, "deploy/base/policy.yaml")), h.Suites().Schema())
+func TestDeployedPolicy(t *testing.T) {
+	policy, problems := config.Parse([]byte(harness.ReadFile(t, "deploy/base/policy.yaml")), routes.Suites().Schema())
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -72,7 +73,7 @@ func (h House) TestDeployedPolicy(t *testing.T) {
 }
 
 // TestDeployedArgs: the binary knows every flag of the Deployment.
-func (h House) TestDeployedArgs(t *testing.T) {
+func TestDeployedArgs(t *testing.T) {
 	var args []string
 	for _, m := range regexp.MustCompile(`(?m)^\s+- (--[a-z-]+=\S+)`).FindAllStringSubmatch(harness.ReadFile(t, "deploy/base/deployment.yaml"), -1) {
 		args = append(args, m[1])
@@ -80,7 +81,7 @@ func (h House) TestDeployedArgs(t *testing.T) {
 	if len(args) < 4 {
 		t.Fatalf("only %v was found", args)
 	}
-	c, _, err := command.Program{Suites: h.Suites()}.Root().Find([]string{"serve"})
+	c, _, err := command.Program{Suites: routes.Suites()}.Root().Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func (h House) TestDeployedArgs(t *testing.T) {
 }
 
 // TestNoKeysInGit: a private key in a repository ends up in a cluster.
-func (h House) TestNoKeysInGit(t *testing.T) {
+func TestNoKeysInGit(t *testing.T) {
 	out, err := exec.Command("git", "grep", "-lE", "^[^`\"]*-----BEGIN [A-Z ]*PRIVATE KEY-----").Output()
 	if err != nil && len(out) == 0 {
 		return // nothing found, or no checkout
@@ -105,7 +106,7 @@ func (h House) TestNoKeysInGit(t *testing.T) {
 
 // TestClusterRolesAreTheOnesPrinted: the shipped rights are exactly the rights that the gates of the same overlay need.
 // The registered routes have the same gates as the served ones.
-func (h House) TestClusterRolesAreTheOnesPrinted(t *testing.T) {
+func TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 	gates := regexp.MustCompile(`--feature-gates=(\S+)`)
 	for folder, clusterRole := range map[string]string{"koordinator": "deploy/components/watching/clusterrole.yaml",
 		"koordinator-demo": "deploy/overlays/koordinator-demo/clusterrole.yaml"} {
@@ -117,7 +118,7 @@ func (h House) TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 		if len(set) != 0 && (len(set) != 2 || set[0] != set[1]) {
 			t.Errorf("deploy/overlays/%s: the Deployment and the Job need the same --feature-gates: %q", folder, set)
 		}
-		code, out, errs := h.usher(t, args...)
+		code, out, errs := usher(t, args...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -131,8 +132,8 @@ func (h House) TestClusterRolesAreTheOnesPrinted(t *testing.T) {
 }
 
 // TestComponentHasThePrintedRights: components/certs-managed gives the rights that usher prints for --certs=managed.
-func (h House) TestComponentHasThePrintedRights(t *testing.T) {
-	code, out, errs := h.usher(t, "webhooks", "--rbac", "--certs=managed")
+func TestComponentHasThePrintedRights(t *testing.T) {
+	code, out, errs := usher(t, "webhooks", "--rbac", "--certs=managed")
 	if code != 0 {
 		t.Fatal(errs)
 	}

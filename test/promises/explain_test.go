@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 )
 
 // TestExplainFindings: each finding of usher explain is described on its page, and the page describes no other.
-func (h House) TestExplainFindings(t *testing.T) {
+func TestExplainFindings(t *testing.T) {
 	page := harness.ReadFile(t, "docs/explain.md")
 	in := map[string]bool{}
 	finding := regexp.MustCompile(`(?:find\(|finding\(|unknownBecause\()"([a-z]+(?:-[a-z]+)+)"`)
@@ -40,9 +41,9 @@ func (h House) TestExplainFindings(t *testing.T) {
 
 // TestExplainNamesSections: the section of the policy that usher explain names for a step is the one for which
 // samples/policy.yaml names the step.
-func (h House) TestExplainNamesSections(t *testing.T) {
+func TestExplainNamesSections(t *testing.T) {
 	const file = "samples/policy.yaml"
-	steps, _ := h.Suites().Steps()
+	steps, _ := routes.Suites().Steps()
 	var named []string
 	found := 0
 	for line := range strings.Lines(harness.ReadFile(t, file)) {
@@ -58,7 +59,7 @@ func (h House) TestExplainNamesSections(t *testing.T) {
 				continue
 			}
 			found++
-			if out := h.explained(t, file, step); !strings.Contains(out, "section "+section+"\n") {
+			if out := explained(t, file, step); !strings.Contains(out, "section "+section+"\n") {
 				t.Errorf("step %s is of section %s, and usher explain says\n%s", step, section, out)
 			}
 		}
@@ -70,21 +71,21 @@ func (h House) TestExplainNamesSections(t *testing.T) {
 }
 
 // explained returns what usher explain says of a refusal by a step.
-func (h House) explained(t *testing.T, policy, step string) string {
+func explained(t *testing.T, policy, step string) string {
 	t.Helper()
 	var out bytes.Buffer
-	program := command.Program{Suites: h.Suites(), Out: &out, Err: io.Discard}
+	program := command.Program{Suites: routes.Suites(), Out: &out, Err: io.Discard}
 	program.Run(t.Context(), []string{"explain", "--config", policy, "x: Forbidden: y (usher, step " + step + ", refusal 01234567)"})
 	return out.String()
 }
 
 // TestExplainQuotesNames: a name in a pasted text cannot be a command of the shell that a fix is pasted into.
-func (h House) TestExplainQuotesNames(t *testing.T) {
+func TestExplainQuotesNames(t *testing.T) {
 	for _, text := range []string{
 		`Error from server: admission webhook "a;id" denied the request: no`,
 		`pods "a" is forbidden: exceeded quota: $(id), requested: pods=1, used: pods=1, limited: pods=1`,
 	} {
-		if _, out, errors := h.usher(t, "explain", text); !strings.Contains(out, " 'a;id'") && !strings.Contains(out, " '$(id)'") {
+		if _, out, errors := usher(t, "explain", text); !strings.Contains(out, " 'a;id'") && !strings.Contains(out, " '$(id)'") {
 			t.Errorf("the name is not one word of the fix:\n%s%s", out, errors)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestRecipes: each recipe of docs/recipes.md does what it says, as the cases of test/testdata/recipes show. A recipe
 // without a case is a file that no case names, which is an error of usher test.
-func (h House) TestRecipes(t *testing.T) {
+func TestRecipes(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("test/testdata/recipes")); err != nil {
 		t.Fatal(err)
@@ -24,13 +24,13 @@ func (h House) TestRecipes(t *testing.T) {
 			write(t, filepath.Join(dir, anchors("# " + section)[0]+".yaml"), block[1])
 		}
 	}
-	if code, out, errors := h.usher(t, "test", dir); code != 0 || recipes < 8 {
+	if code, out, errors := usher(t, "test", dir); code != 0 || recipes < 8 {
 		t.Errorf("%d recipes: exit code %d\n%s%s", recipes, code, out, errors)
 	}
 }
 
 // TestPoliciesOfOthers: each policy in the table beside the names of others is accepted.
-func (h House) TestPoliciesOfOthers(t *testing.T) {
+func TestPoliciesOfOthers(t *testing.T) {
 	_, table, _ := strings.Cut(harness.ReadFile(t, "docs/recipes.md"), "\n## Coming from")
 	policies := regexp.MustCompile("(?m)^\\| .*\\| `([^`]*)` \\|$").FindAllStringSubmatch(table, -1)
 	if len(policies) < 8 {
@@ -39,7 +39,7 @@ func (h House) TestPoliciesOfOthers(t *testing.T) {
 	for _, policy := range policies {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
 		write(t, file, policy[1])
-		if code, _, errors := h.usher(t, "steps", "--config", file); code != 0 {
+		if code, _, errors := usher(t, "steps", "--config", file); code != 0 {
 			t.Errorf("%s: %s", policy[1], errors)
 		}
 	}
