@@ -96,5 +96,20 @@ func TestEndGivesBack(t *testing.T) {
 	}
 }
 
-// TestEndOfNothing: where nothing runs, nothing is waited for.
-func TestEndOfNothing(t *testing.T) { (&quotas{}).end(t.Context()) }
+// TestEndOfNothing: where no ledger runs, nothing is started, and the end waits for nothing.
+func TestEndOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for name, q := range map[string]*quotas{"never run": {}, "run": {}} {
+			if name == "run" {
+				q.run(ctx, true)
+			}
+			began := time.Now()
+			q.end(ctx)
+			if took := time.Since(began); took != 0 || q.ended != nil {
+				t.Errorf("%s: ended after %s; it waits for a ledger: %v", name, took, q.ended != nil)
+			}
+		}
+	})
+}

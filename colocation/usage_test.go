@@ -3,6 +3,7 @@ package colocation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,15 +37,28 @@ var tenants = map[string][]string{
 		`{"metadata":{"name":"new","namespace":"team-a"},"spec":{"max":{"cpu":"8"}}}`},
 }
 
-// seenBy returns the source of a user who may list quotas in all namespaces, or in some.
+// tenantsAnd returns the tenants and one more namespace.
+func tenantsAnd(namespace string, items ...string) map[string][]string {
+	all := maps.Clone(tenants)
+	all[namespace] = items
+	return all
+}
+
+// seenBy returns the source of a user who may list quotas of the tenants in all namespaces, or in some.
 func seenBy(t *testing.T, namespaces ...string) reader.Source {
+	t.Helper()
+	return seenOf(t, tenants, namespaces...)
+}
+
+// seenOf returns the source of a user who may list quotas in all namespaces, or in some.
+func seenOf(t *testing.T, quotas map[string][]string, namespaces ...string) reader.Source {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		rest, _ := strings.CutPrefix(r.URL.Path, "/apis/scheduling.sigs.k8s.io/v1alpha1/")
 		parts := strings.Split(rest, "/")
 		var items []string
-		for namespace, list := range tenants {
+		for namespace, list := range quotas {
 			if len(namespaces) == 0 && len(parts) == 1 || len(parts) == 3 && parts[1] == namespace && strings.Contains(fmt.Sprint(namespaces), namespace) {
 				items = append(items, list...)
 			}
@@ -154,9 +168,8 @@ func TestUsageInCycle(t *testing.T) {
 	one := func(name, parent, cpu string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"round","labels":{"quota.scheduling.koordinator.sh/parent":%q}},"spec":{"max":{"cpu":%q}}}`, name, parent, cpu)
 	}
-	tenants["round"] = []string{one("a", "b", "1"), one("b", "c", "2"), one("c", "a", "3")}
-	defer delete(tenants, "round")
-	u := answerTo(t, seenBy(t, "round"), "round", pods("", "c", "cpu=1", 1))
+	all := tenantsAnd("round", one("a", "b", "1"), one("b", "c", "2"), one("c", "a", "3"))
+	u := answerTo(t, seenOf(t, all, "round"), "round", pods("", "c", "cpu=1", 1))
 	for i, want := range []string{"a 1", "b 2", "c 3"} {
 		if got := u.Quotas[i].Name + " " + *u.Quotas[i].Resources[0].Limit; got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -166,9 +179,8 @@ func TestUsageInCycle(t *testing.T) {
 
 // TestUsageOfDouble: of two quotas of one name, the younger one is named, too.
 func TestUsageOfDouble(t *testing.T) {
-	tenants["young"] = []string{`{"metadata":{"name":"team-a","namespace":"young","creationTimestamp":"2026-11-27T13:00:00Z"},"spec":{"max":{"cpu":"1"}}}`}
-	defer delete(tenants, "young")
-	u := answerTo(t, seenBy(t), "young")
+	all := tenantsAnd("young", `{"metadata":{"name":"team-a","namespace":"young","creationTimestamp":"2026-11-27T13:00:00Z"},"spec":{"max":{"cpu":"1"}}}`)
+	u := answerTo(t, seenOf(t, all), "young")
 	if len(u.Quotas) != 0 || !strings.Contains(fmt.Sprint(u.Notes), "quota team-a of namespace young does not count: team-a/team-a has the name") {
 		t.Errorf("%+v", u)
 	}
@@ -176,9 +188,8 @@ func TestUsageOfDouble(t *testing.T) {
 
 // TestUsageOfReserved: the quotas that limit nothing, which usher does not write, are not unknown.
 func TestUsageOfReserved(t *testing.T) {
-	tenants["system"] = []string{`{"metadata":{"name":"koordinator-default-quota","namespace":"system"},"spec":{"max":{"cpu":"1"}}}`}
-	defer delete(tenants, "system")
-	u := answerTo(t, seenBy(t), "system")
+	all := tenantsAnd("system", `{"metadata":{"name":"koordinator-default-quota","namespace":"system"},"spec":{"max":{"cpu":"1"}}}`)
+	u := answerTo(t, seenOf(t, all), "system")
 	if len(u.Quotas) != 0 || !strings.Contains(fmt.Sprint(u.Notes), "quota koordinator-default-quota limits nothing") {
 		t.Errorf("%+v", u)
 	}
@@ -204,9 +215,8 @@ func TestUsageOfAnotherWriter(t *testing.T) {
 			{"manager":"koord-scheduler","fieldsV1":%s}]},"spec":{"max":{"cpu":"8"}},
 			"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"x"}}}`, name, writes)
 	}
-	tenants["both"] = []string{one("all", `{"f:status":{"f:used":{}}}`), one("annotations", `{"f:metadata":{"f:annotations":{"f:quota.scheduling.koordinator.sh/runtime":{}}}}`)}
-	defer delete(tenants, "both")
-	u := answerTo(t, seenBy(t, "both"), "both")
+	all := tenantsAnd("both", one("all", `{"f:status":{"f:used":{}}}`), one("annotations", `{"f:metadata":{"f:annotations":{"f:quota.scheduling.koordinator.sh/runtime":{}}}}`))
+	u := answerTo(t, seenOf(t, all, "both"), "both")
 	for name, want := range map[string]string{"all": "cpu 6 ? 8 ? all, whose use is not known", "annotations": "cpu ? ? 8 ? annotations, whose use is not known"} {
 		if got := strings.Join(said(u, name), "; "); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -222,9 +232,8 @@ func TestUsageUnread(t *testing.T) {
 	if _, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
 		t.Error(err)
 	}
-	tenants["empty"] = []string{`{"metadata":{"name":"empty-x","namespace":"empty"},"spec":{}}`}
-	defer delete(tenants, "empty")
-	u := answerTo(t, seenBy(t, "empty"), "empty", pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1))
+	all := tenantsAnd("empty", `{"metadata":{"name":"empty-x","namespace":"empty"},"spec":{}}`)
+	u := answerTo(t, seenOf(t, all, "empty"), "empty", pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1))
 	if len(u.Unknown) != 1 || len(u.Takes) != 1 || u.Takes[0].Fits != suite.FitsUnknown || u.Takes[0].Pods != 2 {
 		t.Errorf("%+v", u)
 	}
