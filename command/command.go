@@ -1,8 +1,5 @@
 // Package command has the commands of usher, which Program.Root lists. A command is flags, a call and a
 // print; what it calls is in server/ or in a folder below. It works with the suites that it is given.
-//
-// Other modules may import Program, to build a usher of their own with other suites; the rest of this package may change at
-// any time.
 package command
 
 import (
@@ -19,7 +16,7 @@ import (
 	"usher.dev/usher/server/suite"
 )
 
-// Program is usher with its suites. Other modules may use it: its fields, Run and Root stay.
+// Program is usher with its suites.
 type Program struct {
 	Suites  suite.List
 	Version string
