@@ -122,7 +122,7 @@ func (r *Request) ModeOf(name string, otherwise Mode) Mode {
 	return otherwise
 }
 
-// Circumstances are what has been asked about a request to decide the modes of its steps. All steps of a review see the same.
+// Circumstances caches the answers to questions about a request that decide the modes of its steps, so that all steps of a review see the same.
 type Circumstances struct {
 	Now time.Time // zero until the first step asks
 	// Asked reports whether the labels of the request's namespace have been asked for.
@@ -132,5 +132,5 @@ type Circumstances struct {
 	Err   error // why they are not known
 }
 
-// Circumstances returns what has been asked about the request; package override keeps it.
+// Circumstances returns the cached answers about the request, which package override fills in.
 func (r *Request) Circumstances() *Circumstances { return &r.circumstances }

@@ -67,7 +67,7 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	run := &reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
 	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
-	run.instance, run.routes, run.ranges = now, review.Explained(now.Routes()), now.LimitRanges
+	run.instance, run.routes = now, review.Explained(now.Routes())
 	for i := range run.routes {
 		if !o.ShowValues { // the mask knows whole values, and explanations cut them
 			run.routes[i].Chain = run.routes[i].Chain.HidingValues()

@@ -158,8 +158,8 @@ func (r *reviewing) load(without int) error {
 	if without == everything {
 		r.empty = emptyOf(in.Cluster)
 	}
-	r.instance, r.switchesOn, r.ranges = in, in.SwitchesOn, in.LimitRanges
-	if r.routes, r.loaded = in.Routes(), without; r.o.explain {
+	r.instance, r.routes, r.loaded = in, in.Routes(), without
+	if r.o.explain {
 		r.routes = review.Explained(r.routes)
 	}
 	return nil

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"usher.dev/usher/command/review"
+	"usher.dev/usher/server/suite"
 )
 
 // TestNamespacesOfTheCluster: with --doctor --cluster=api, a Namespace that is in no file is that of the cluster, with its LimitRanges, and what cannot
@@ -44,10 +43,13 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 		documents += "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: " + name + "}}\n"
 	}
 	documents += "---\n{apiVersion: v1, kind: Namespace, metadata: {name: mine}}\n"
+	empty, err := suite.Load(suite.Setup{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for source, want := range map[string]string{"api": "apps", "files": ""} {
 		var errs bytes.Buffer
-		r := &reviewing{Program: Program{Err: &errs}, o: reviewOptions{doctor: true, registered: clusterFlags{source: source, kubeconfig: kubeconfig}},
-			ranges: func(string) ([]*corev1.LimitRange, error) { return nil, nil }}
+		r := &reviewing{Program: Program{Err: &errs}, o: reviewOptions{doctor: true, registered: clusterFlags{source: source, kubeconfig: kubeconfig}}, instance: empty}
 		given, err := r.stored(t.Context(), review.Read("test", strings.NewReader(documents)))
 		if err != nil {
 			t.Fatal(err)

@@ -39,10 +39,8 @@ type reviewing struct {
 
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
-	instance   suite.Instance
-	switchesOn func(path string) string // the gates that switch on a route
-	ranges     func(namespace string) ([]*corev1.LimitRange, error)
-	unread     map[string]error // by namespace, why the LimitRanges of the cluster are not known
+	instance suite.Instance   // that is loaded
+	unread   map[string]error // by namespace, why the LimitRanges of the cluster are not known
 }
 
 // withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
@@ -155,7 +153,7 @@ func (r *reviewing) limitRanges(namespace string) ([]*corev1.LimitRange, error) 
 	if err := r.unread[namespace]; err != nil {
 		return nil, fmt.Errorf("the LimitRanges of the Namespace %s of the cluster are not known: %w", namespace, err)
 	}
-	return r.ranges(namespace)
+	return r.instance.LimitRanges(namespace)
 }
 
 // examiner returns what knows the webhooks of the cluster; nil without --doctor.
@@ -180,7 +178,7 @@ func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (
 }
 
 func (r *reviewing) chooser(documents []review.Document) (review.Chooser, error) {
-	c := review.Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.switchesOn}
+	c := review.Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
 	if r.o.allRoutes {
 		return c, nil
 	}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/internal/answer"
 )
 
 // Patch is a JSON patch of an object, and the object that must come out: a file of the lesson.
@@ -88,23 +90,23 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	if err != nil {
 		return err.Error(), nil
 	}
-	var review, answer admissionv1.AdmissionReview
+	var review, given admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(sent, &review); err != nil || review.Request == nil {
 		return a.Review + " is no AdmissionReview with a request", nil
 	}
-	if err := utiljson.Unmarshal(raw, &answer); err != nil {
+	if err := utiljson.Unmarshal(raw, &given); err != nil {
 		return fmt.Sprintf("%s cannot be read as an AdmissionReview: %v", a.Answer, err), nil
 	}
-	if fault := faultOf(answer, review.Request.UID, a.Then == "mutated"); fault != "" {
+	if fault := faultOf(given, review.Request.UID, a.Then == "mutated"); fault != "" {
 		return "the API server does not accept the answer: " + fault, nil
 	}
-	if then := meaningOf(answer.Response); then != a.Then {
+	if then := answer.Outcome(given.Response); then != a.Then {
 		return fmt.Sprintf("by this answer the request is %s, and not %s", then, a.Then), nil
 	}
 	if a.Then != "mutated" {
 		return "", nil
 	}
-	return l.gives(review.Request.Object.Raw, answer.Response.Patch, a.After)
+	return l.gives(review.Request.Object.Raw, given.Response.Patch, a.After)
 }
 
 // faultOf returns why the API server does not accept an answer, or "". The rules come from admission.k8s.io/v1: see
@@ -128,17 +130,6 @@ func faultOf(answer admissionv1.AdmissionReview, uid types.UID, mutating bool) s
 		return fmt.Sprintf("response.patchType is %q, and must be JSONPatch", *r.PatchType)
 	}
 	return ""
-}
-
-// meaningOf returns what the API server does by a valid response.
-func meaningOf(r *admissionv1.AdmissionResponse) string {
-	switch {
-	case !r.Allowed:
-		return "denied"
-	case len(r.Patch) > 0:
-		return "mutated"
-	}
-	return "allowed"
 }
 
 // objectIn returns a YAML or JSON file of a folder as JSON.

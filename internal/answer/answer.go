@@ -33,7 +33,7 @@ func Print(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", inShort(raw))
 	}
 	r, b := review.Response, strings.Builder{}
-	outcome := outcomeOf(r)
+	outcome := Outcome(r)
 	fmt.Fprintf(&b, "%s\n", style.Paint(Colors[outcome]+";"+Bold, outcome))
 	if r.Result != nil && r.Result.Reason != "" {
 		Lines(&b, "code: ", fmt.Sprintf("%d %s", r.Result.Code, r.Result.Reason))
@@ -43,8 +43,8 @@ func Print(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	return r.Allowed, err
 }
 
-// outcomeOf returns the outcome in a word.
-func outcomeOf(r *admissionv1.AdmissionResponse) string {
+// Outcome returns what the API server does by a valid response, in a word: denied, mutated or allowed.
+func Outcome(r *admissionv1.AdmissionResponse) string {
 	switch {
 	case !r.Allowed:
 		return "denied"

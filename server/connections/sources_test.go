@@ -93,7 +93,7 @@ func TestFirstUnproven(t *testing.T) {
 		waiting time.Duration
 	}{
 		"none": {nil, known, age, -1, 0},
-		"a stranger's has its time, whoever else waits":     {[]open{{stranger, age}}, other, 0, 0, most},
+		"an unproven one has its time, with others waiting": {[]open{{stranger, age}}, other, 0, 0, most},
 		"also if its source asks":                           {[]open{{stranger, age}}, stranger, most / 4, 0, most * 3 / 4},
 		"then it gives way to its source":                   {[]open{{stranger, age}, {stranger, 0}}, stranger, most, 0, 0},
 		"a new one does not":                                {[]open{{stranger, most / 4}}, other, age, 0, most * 3 / 4},

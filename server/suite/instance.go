@@ -58,7 +58,7 @@ func Load(s Setup) (Instance, error) {
 	return in, err
 }
 
-// Env returns what the routes of a suite are made of.
+// Env returns the dependencies of the routes of a suite.
 func (in Instance) Env(s Suite) Env {
 	return Env{Policy: in.Policy, Gates: in.Gates, Options: s.options(), Cluster: in.Cluster, State: in.Running[s.Name].State}
 }

@@ -45,7 +45,7 @@ type Suite struct {
 	Collections func(Options) []cluster.Declared
 	// Rights returns the permissions that usher needs besides watching, for the routes that are served.
 	Rights func(served []admit.Route) []rbacv1.PolicyRule
-	// Open returns what the suite keeps and runs besides the cluster; nil: nothing. It is called once for a cluster, before that has any content.
+	// Open returns the state of the suite besides the cluster, and the functions that run it; nil: none. It is called once for a cluster, before that has any content.
 	Open func(Env, Opening) Running
 
 	// Tools has what only tools ask of the suite: see the interfaces that they assert it to.
@@ -61,7 +61,7 @@ type Options interface {
 	Check(source string) error
 }
 
-// Env is what the routes of a suite are made of.
+// Env holds the dependencies of the routes of a suite.
 type Env struct {
 	Policy  *config.Policy
 	Gates   gate.Set
@@ -74,10 +74,10 @@ type Env struct {
 type Opening struct {
 	Source string             // files or api
 	Served []admit.Route      // the enabled routes of all suites, which can only be listed
-	Log    logrus.FieldLogger // nil for none
+	Log    logrus.FieldLogger // set if the suite is started; nil for none
 }
 
-// Running is what a suite keeps and runs besides the cluster. Fields may be nil.
+// Running holds the state of an opened suite, and the functions that run it. Fields may be nil.
 type Running struct {
 	// State is passed to the routes, as Env.State.
 	State any

@@ -69,7 +69,7 @@ func (r *Rule) texts() (all []string) {
 	return all
 }
 
-// patternBudget is what is left for the regular expressions of the rules of a policy, which are known when the expressions have been parsed.
+// patternBudget is the remaining budget for the regular expressions of the rules of a policy, which are known when the expressions have been parsed.
 type patternBudget struct {
 	parsing int // nanoseconds
 	memory  int // bytes, of maxMemory

@@ -68,7 +68,8 @@ func finish(k admit.WorkloadKind, workload, pod *document.Document) {
 	p.ofOwner()
 }
 
-// controllers are what the controllers of Kubernetes set in the pods of their kinds. Those of other kinds set the owner.
+// controllers maps kinds to functions that set in a pod the fields that the kind's controller in Kubernetes sets. Pods of other kinds get
+// their owner only.
 var controllers = map[string]func(*podMaker){
 	"Deployment": (*podMaker).ofDeployment, "StatefulSet": (*podMaker).ofStatefulSet, "DaemonSet": (*podMaker).ofDaemonSet,
 	"Job": (*podMaker).ofJob, "CronJob": (*podMaker).ofCronJob, "PodTemplate": func(*podMaker) {},
