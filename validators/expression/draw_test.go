@@ -155,7 +155,11 @@ func (d *drawer) of(want *cel.Type, depth int) string {
 	case d.IntN(40) == 0:
 		want = d.any()
 	case d.IntN(12) == 0:
-		return "dyn(" + d.of(pick(d.Rand, want, want, want, d.any()), depth-1) + ")"
+		of := pick(d.Rand, want, want, want, d.any())
+		if of.TypeName() == "optional_type" { // see TestOnPurposeUnlikeTheAPIServer
+			of = cel.DynType
+		}
+		return "dyn(" + d.of(of, depth-1) + ")"
 	}
 	if depth <= 0 || d.IntN(4) == 0 {
 		return d.leaf(want)
@@ -249,7 +253,8 @@ var literals = map[string][]string{
 	"net.IP": {"ip('10.0.0.1')", "ip('::1')"}, "net.CIDR": {"cidr('10.0.0.0/8')", "cidr('fe80::/10')"}, "kubernetes.Semver": {"semver('1.2.3')", "semver('1.2.4-rc.1')"},
 	"kubernetes.NamedFormat": {"format.dns1123Label()", "format.uuid()"},
 	"dyn": {"object", "oldObject", "object.a", "object.b", "object.c[0]", "object.a.b", "object.?a.orValue(1)", "object[?'b'].orValue([])", "oldObject.a", "dyn(1)", "dyn('a')",
-		"dyn({'a': 1})", "dyn([1, 'a'])", "dyn(null)", "dyn(1.0)", "object.metadata", "namespaceObject.metadata.labels", "request.userInfo.groups", "request.?options"},
+		"dyn({'a': 1})", "dyn([1, 'a'])", "dyn(null)", "dyn(1.0)", "object.metadata", "request.?options"},
+	"list(string)": {"request.userInfo.groups"}, // not drawn as dyn, nor typed maps at all: see TestOnPurposeUnlikeTheAPIServer
 }
 
 // leaf draws a variable of a macro, or a literal.
@@ -258,6 +263,9 @@ func (d *drawer) leaf(want *cel.Type) string {
 		if v.of.IsExactType(want) && d.IntN(2) == 0 {
 			return v.name
 		}
+	}
+	if whole := literals[want.String()]; len(want.Parameters()) > 0 && len(whole) > 0 && d.IntN(3) == 0 {
+		return pick(d.Rand, whole...)
 	}
 	parameters := want.Parameters()
 	var elements []string
@@ -274,7 +282,7 @@ func (d *drawer) leaf(want *cel.Type) string {
 	case want.Kind() == types.MapKind:
 		for range d.IntN(3) {
 			key := pick(d.Rand, "dyn('a')", "dyn(1)") // a list or map is found as a key only if it is the same in memory
-			if parameters[0].Kind() != types.DynKind {
+			if kind := parameters[0].Kind(); kind != types.DynKind && kind != types.ListKind && kind != types.MapKind {
 				key = d.leaf(parameters[0])
 			}
 			elements = append(elements, key+": "+d.leaf(parameters[1]))

@@ -130,3 +130,24 @@ func TestExpressionsAreThoseOfTheAPIServer(t *testing.T) {
 		t.Errorf("functions without a result: %q", slices.Sorted(maps.Keys(missing)))
 	}
 }
+
+// TestOnPurposeUnlikeTheAPIServer: a list or map of request and namespaceObject equals no value of another type, in either order, and has
+// no key of one, as CEL defines it; the API server has no result if the typed value is on the left, or is asked for the key. It takes an
+// optional text for a text where a pattern is constant. docs/rules.md names the difference, and nothing of this is drawn.
+func TestOnPurposeUnlikeTheAPIServer(t *testing.T) {
+	b := both{compiler: newCompiler(t), library: cel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
+		request: updateBy(authenticationv1.UserInfo{Username: "jane", Groups: []string{"a", "b"}}), object: `{"apiVersion":"e2e.usher.dev/v1","kind":"Widget","metadata":{"name":"w"}}`}
+	for _, c := range []struct{ text, ours, theirs string }{
+		{"request.userInfo.groups == dyn(1)", "bool false for 4", failed},
+		{"dyn(1) == request.userInfo.groups", "bool false for 4", "bool false for 4"},
+		{"request.userInfo.groups != dyn(1)", "bool true for 4", "bool true for 4"},
+		{"namespaceObject.metadata.labels == dyn('a')", "bool false for 4", failed},
+		{"b'a' in dyn(namespaceObject.metadata.labels)", "bool false for 5", failed},
+		{"namespaceObject.metadata.labels in {namespaceObject.metadata.labels: 1}", "bool false for 37", "bool true for 37"},
+		{"dyn(optional.of('a')).matches('b')", failed, "bool false for 3"},
+	} {
+		if ours, theirs := b.ours(t, c.text)(), b.theirs(t, c.text)(); ours != c.ours || theirs != c.theirs {
+			t.Errorf("%s\nusher: %s, want %s\nthe API server: %s, want %s", c.text, ours, c.ours, theirs, c.theirs)
+		}
+	}
+}
