@@ -14,42 +14,56 @@ ROUNDS  ?= 8
 THRESHOLD ?= 5
 GOBUILD  = CGO_ENABLED=0 go
 FLAGS    = -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-PICTURE  = usher review samples/manifests/deployment.yaml --suite core
-CALLED   = usher doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
-SAYS     = usher test samples/tests/team-labels
-WHY      = usher explain --audit-log samples/audit/audit.log apps/offensive-web
+# The modules of the repository, each with a go.mod of its own.
+MODULES  = . usherctl test/bench deploy/release test/browser test/e2e test/e2e/chart
+PICTURE  = usherctl review samples/manifests/deployment.yaml --suite core
+CALLED   = usherctl doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
+SAYS     = usherctl test samples/tests/team-labels
+WHY      = usherctl explain --audit-log samples/audit/audit.log apps/offensive-web
+
+# compile runs go build, or go install, in a folder, and shows how far it is.
+compile  = @{ $(GOBUILD) $(1) -C $(2) $(FLAGS) -v $(3) . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -v dir=$(2) -f .ci/progress.awk
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build install test race e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build usher install test test-all race e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster; CONFIG=my.yaml: your policy
+run: usher ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster; CONFIG=my.yaml: your policy
 	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s $(if $(CONFIG),--config $(CONFIG)) \
 		--cluster-dir samples/cluster --feature-gates $$(cat samples/feature-gates)
 
-try: build ## post the sample reviews to `make run` and show the answers; CASE=mutate-pods, or any part of a name
+try: $(if $(CASE),build,usher) ## post three sample reviews to `make run` and show the answers; CASE=all: all samples, CASE=mutate-pods, or any part of a name: these
 	@LISTEN=$(LISTEN) STATE=$(STATE) ./samples/try.sh $(CASE)
 
 playground: build ## a page on http://localhost:8090 that shows what the steps make of an object, as you type it
-	bin/usher playground
+	bin/usherctl playground
 
-build: ## build bin/usher: a minute or two the first time, then seconds
-	@{ $(GOBUILD) build $(FLAGS) -v -o bin/usher . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -f .ci/progress.awk
+build: usher ## build bin/usher and bin/usherctl: a minute or two the first time, then seconds
+	$(call compile,build,usherctl,-o ../bin/usherctl)
 
-install: ## put usher into the folder of go install, so that it runs anywhere
-	@{ $(GOBUILD) install $(FLAGS) -v . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -f .ci/progress.awk
-	@at=$$(go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"); \
-		test "$$(command -v usher)" = "$$at/usher" && echo "$$at/usher" || echo "$$at/usher is not what your PATH finds; this adds it: export PATH=\"$$at:\$$PATH\""
+usher:
+	$(call compile,build,.,-o bin/usher)
 
-test: ## run what needs no API server: some five minutes the first time
+install: ## put usher and usherctl into the folder of go install, so that they run anywhere; usherctl also as `kubectl usher`
+	$(call compile,install,.)
+	$(call compile,install,usherctl)
+	@at=$$(go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"); ln -sf usherctl "$$at/kubectl-usher"; \
+		test "$$(command -v usher)" = "$$at/usher" && echo "$$at/usher and $$at/usherctl" || echo "$$at/usher is not what your PATH finds; this adds it: export PATH=\"$$at:\$$PATH\""
+
+test: ## run what the service needs, without an API server: some five minutes the first time
 	go test -short -timeout 30m ./...
+
+test-all: ## run what needs no API server, of the tools, too
+	go test -short -timeout 30m ./...
+	cd usherctl && go test -short -timeout 30m ./...
 	cd test/bench && go test -short ./...
 
 race: ## the same with the race detector, the long tests and those of releases: some fifteen minutes
 	go test -race -timeout 30m ./...
 	go test ./mutators ./test/process ./colocation/collections ./validators/expression -run 'TestAllocations|TestHeldEqualsComponentHelpers|TestEndsAsTheAPIServer'
+	cd usherctl && go test -race -timeout 30m ./...
 	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
@@ -84,18 +98,16 @@ soak: ## chaos: replicas and the API server die under load, and usher's registra
 
 lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
-	go vet ./...
-	go tool staticcheck ./...
 	go mod tidy -diff
-	cd test/bench && go vet ./... && go mod tidy -diff
-	cd deploy/release && go vet ./... && go mod tidy -diff
-	cd test/browser && go vet ./... && go mod tidy -diff
-	cd test/e2e && go vet ./... && cd chart && go vet ./... && go mod tidy -diff
+	go tool staticcheck ./...
+	cd usherctl && go tool -modfile=../go.mod staticcheck ./...
+	@for module in $(MODULES); do echo "go vet, go mod tidy: $$module"; (cd $$module && go vet ./... && go mod tidy -diff) || exit 1; done
 
 golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it
 	go test ./test/promises -run '^(TestGoldenStepTables|TestGoldens)$$' -update
-	go test ./test/promises -run '^TestGoldenRefusals$$' -update
 	go test ./test/promises ./test/process ./deploy/monitoring -run Golden -update
+	cd usherctl && go test ./promises -run '^TestGoldenRefusals$$' -update
+	cd usherctl && go test ./promises ./process -run Golden -update
 	@$(MAKE) --no-print-directory terminals
 
 terminals: build
@@ -104,14 +116,14 @@ terminals: build
 	@for c in '$(CALLED)' '$(SAYS)' '$(WHY)'; do echo "\$$ $$c"; bin/$$c; echo; done > bin/sight.txt
 	go run ./test/picture 'Would it be called, what would it say, why did it say that' < bin/sight.txt > docs/sight.svg
 
-pictures: terminals ## draw the pictures of the README again, from what `usher review` prints and a headless Chromium shows
+pictures: terminals ## draw the pictures of the README again, from what `usherctl review` prints and a headless Chromium shows
 	cd test/browser && USHER_PICTURES=../../docs go test -count=1 -run Pictures .
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each
-	@go list ./... | while read -r package; do \
+	@for module in . usherctl; do (cd $$module && go list ./... | while read -r package; do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
-		done; done
+		done; done) || exit 1; done
 
 bench: ## Go benchmarks of the busiest routes on reviews of real size, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem

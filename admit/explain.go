@@ -23,7 +23,7 @@ type explanation struct {
 }
 
 // Explain says in one plain line why the step did nothing or why it objects, naming the label, the field or the entry of
-// the policy that decided; what the step changes is explained by its edits. Only `usher review --explain` shows it; a
+// the policy that decided; what the step changes is explained by its edits. Only `usherctl review --explain` shows it; a
 // server drops it. The arguments are strings because those cost nothing when they are dropped: ask Explained before
 // composing a line that does.
 func (r *Request) Explain(format string, args ...string) {

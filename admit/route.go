@@ -16,7 +16,7 @@ import (
 )
 
 // Route is one path: which requests it is for, how the API server should call it, and what it does. The server, the
-// shipped webhook configurations, `usher review` and the docs are derived from it. A row of a suite's table sets only
+// shipped webhook configurations, `usherctl review` and the docs are derived from it. A row of a suite's table sets only
 // what is particular to it; OfSuite fills in the rest, and methods return what follows from other fields.
 type Route struct {
 	Path  string

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/certs"
+	"usher.dev/usher/internal/cli"
 )
 
 // certsOptions are the flags of usher certs init.
@@ -20,12 +21,12 @@ type certsOptions struct {
 // certsCommand is `usher certs`: it has the commands init and rotate.
 func (p Program) certsCommand() *cobra.Command {
 	var o certsOptions
-	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate, or replace those in a cluster", Args: noArgs,
+	certs := &cobra.Command{Use: "certs", Short: "create a CA and a serving certificate, or replace those in a cluster", Args: cli.NoArgs,
 		Example: "  # a Secret for kubectl apply -f -\n  usher certs init --service usher/usher -o secret",
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("usage: usher certs init|rotate [flags]; `usher certs init --help` lists the flags of the first")
 		}}
-	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: noArgs,
+	init := &cobra.Command{Use: "init [flags]", Short: "create a CA and a certificate for a Service, as files or as a Secret", Args: cli.NoArgs,
 		Example: "  # files for an usher on this machine\n  usher certs init --out my-certs",
 		RunE:    func(*cobra.Command, []string) error { return p.makeCerts(o) }}
 	set := init.Flags()

@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/certs"
 	"usher.dev/usher/certs/rotation"
+	"usher.dev/usher/internal/cli"
 )
 
 // rotateOptions are the flags of usher certs rotate.
@@ -22,7 +23,7 @@ type rotateOptions struct {
 // certsRotateCommand is `usher certs rotate`.
 func (p Program) certsRotateCommand() *cobra.Command {
 	var o rotateOptions
-	c := &cobra.Command{Use: "rotate [flags]", Short: "make the replicas of usher serve --certs=managed use a new certificate or CA", Args: noArgs,
+	c := &cobra.Command{Use: "rotate [flags]", Short: "make the replicas of usher serve --certs=managed use a new certificate or CA", Args: cli.NoArgs,
 		Long: `Make the replicas of usher serve --certs=managed use a new certificate, or a new CA, and show each stage.
 
 No request fails: a new CA signs only when every webhook has trusted it for a minute, and the old one stays trusted until its last
@@ -62,11 +63,11 @@ func (p Program) rotate(ctx context.Context, o rotateOptions) error {
 	if err := r.Request(ctx); err != nil {
 		return err
 	}
-	p.say("requested")
+	p.streams().Say("requested")
 	if o.wait == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
-	return r.Follow(ctx, func(stage string) { p.say(stage) })
+	return r.Follow(ctx, func(stage string) { p.streams().Say(stage) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	stdlog "log"
 	"net"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server"
@@ -29,7 +32,7 @@ type serveOptions struct {
 	suites        []string
 	certificates  certificateFlags
 	logFormat     string
-	clusterSource clusterFlags
+	clusterSource flags.Cluster
 	callers       callerFlags
 	audit         auditFlags
 	record        recordFlags
@@ -37,25 +40,26 @@ type serveOptions struct {
 
 // serveCommand is `usher serve`. It goes on when its output cannot be written: the audit log does, once it can be written again.
 func (p Program) serveCommand() *cobra.Command {
-	p.Out = bare(p.Out)
+	p.Out = cli.Bare(p.Out)
 	o := serveOptions{Options: server.Options{Version: p.Version, Stdout: p.Out}}
-	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: noArgs,
+	c := &cobra.Command{Use: "serve [flags]", Short: "serve the admission webhooks", Args: cli.NoArgs,
 		Example: `  # on this machine, where samples/cluster stands for a cluster
   usher serve --cluster-dir samples/cluster
   # the core suite alone, with your policy, which is reloaded when it changes
   usher serve --suite core --config samples/policy.yaml --cluster-dir samples/cluster`}
 	o.addTo(c.Flags(), p.Suites)
-	suites := p.addSuiteFlags(c, true)
+	suites := flags.AddSuites(c, p.Suites, true, io.Discard) // the server logs warnings
+	p.Suites = suites.List
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		o.clusterSource.askedOtherwise = o.DebugAuth || o.certificates.managed()
-		if err := o.clusterSource.check(); err != nil {
+		o.clusterSource.AskedOtherwise = o.DebugAuth || o.certificates.managed()
+		if err := o.clusterSource.Check(); err != nil {
 			return err
 		}
-		if o.Suites, err = suites.only(c.Flags(), o.suites); err != nil {
+		if o.Suites, err = suites.Only(c.Flags(), o.suites); err != nil {
 			return err
 		}
 		o.Schema = p.Suites.Schema()
-		if o.Gates, err = suites.parsed(o.clusterSource.source); err != nil {
+		if o.Gates, err = suites.Parsed(o.clusterSource.Source); err != nil {
 			return err
 		}
 		if err := o.check(c.Flags()); err != nil {
@@ -78,7 +82,7 @@ func (p Program) serve(ctx context.Context, o serveOptions) error {
 	o.Log = newLogger(o.logFormat, p.Err, o.Lines)
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(warnings{o.Log}) // what libraries log
-	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.from(), o.certificates.Certificates, o.callers.Options, o.audit.Options
+	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.From(), o.certificates.Certificates, o.callers.Options, o.audit.Options
 	o.Certificates.Managed = o.certificates.managed()
 	o.Record = o.record.opener(o.Log)
 	o.Serving = func(at server.Addresses) {
@@ -160,7 +164,7 @@ func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.DurationVar(&o.KeepRegistered, "keep-registered", 0, "restore the registration when it was deleted or changed, after this time at first, then at growing intervals; "+
 		"not if usher's configurations were deleted by their label, which disables usher (default: only report)")
 	set.Lookup("keep-registered").NoOptDefVal = "10s"
-	o.clusterSource.addTo(set)
+	o.clusterSource.AddTo(set)
 }
 
 func (o *serveOptions) check(set *pflag.FlagSet) error {

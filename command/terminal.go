@@ -8,36 +8,27 @@ import (
 	"syscall"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/term"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/cli"
 )
 
 // newLogger returns a logger that writes to a writer, which passes the lines on to end: perhaps a terminal.
 func newLogger(format string, end, to io.Writer) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(to)
-	if format == "json" || format == "auto" && !isTerminal(end) {
+	if format == "json" || format == "auto" && !cli.IsTerminal(end) {
 		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}, To: to})
 	} else {
-		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: isTerminal(end)}})
+		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: cli.IsTerminal(end)}})
 	}
 	return log
-}
-
-// isTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
-func isTerminal(w any) bool {
-	if out, is := w.(*output); is {
-		w = out.Writer
-	}
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // endWithTerminal calls end when the terminal of the log is closed, until ctx ends: a service without a terminal would keep
 // its port unnoticed.
 func endWithTerminal(ctx context.Context, log any, end func()) {
-	if !isTerminal(log) {
+	if !cli.IsTerminal(log) {
 		return
 	}
 	heard := make(chan os.Signal, 1)
@@ -49,7 +40,7 @@ func endWithTerminal(ctx context.Context, log any, end func()) {
 			case <-ctx.Done():
 				return
 			case <-heard:
-				if !isTerminal(log) {
+				if !cli.IsTerminal(log) {
 					end()
 				}
 			}

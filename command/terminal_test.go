@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/cli"
 )
 
 // TestTerminal: `usher serve 2>/dev/null` logs JSON, as into any file; only a terminal gets text.
@@ -25,8 +26,8 @@ func TestTerminal(t *testing.T) {
 			}
 			defer func() { _ = file.Close() }()
 			_, json := newLogger("auto", file, file).Formatter.(handlers.JSONLines)
-			if isTerminal(file) != test.terminal || json == test.terminal {
-				t.Errorf("a terminal: %v, JSON: %v", isTerminal(file), json)
+			if cli.IsTerminal(file) != test.terminal || json == test.terminal {
+				t.Errorf("a terminal: %v, JSON: %v", cli.IsTerminal(file), json)
 			}
 		})
 	}

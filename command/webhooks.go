@@ -17,6 +17,8 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
@@ -36,16 +38,17 @@ type webhooksOptions struct {
 // needs there.
 func (p Program) webhooksCommand() *cobra.Command {
 	var o webhooksOptions
-	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server, or register them", Args: noArgs,
+	c := &cobra.Command{Use: "webhooks [flags]", Short: "print the webhook configurations for an API server, or register them", Args: cli.NoArgs,
 		Example: `  # what your policy needs
   usher webhooks --config samples/policy.yaml
   # the rights of usher serve --cluster=api
   usher webhooks --rbac`}
 	o.addTo(c.Flags(), p.Suites)
-	suites := p.addSuiteFlags(c, false)
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
 	c.MarkFlagsMutuallyExclusive("compare", "rbac", "static")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		gates, err := suites.parsed("files")
+		gates, err := suites.Parsed("files")
 		if err != nil {
 			return err
 		}
@@ -125,7 +128,7 @@ func (p Program) compareWebhooks(needed []webhooks.Hook, o webhooksOptions) erro
 		}
 	}
 	if len(lines) > 0 {
-		return errDenied
+		return cli.ErrDenied
 	}
 	same := "the registered webhooks are those that are needed"
 	if o.caFile == "" {
@@ -173,18 +176,12 @@ func (p Program) writeFile(file string, content []byte) error {
 	return err
 }
 
-// clusterRole returns usher's rights with --cluster=api: to watch what its steps need, and what its suites need besides.
+// clusterRole returns usher's rights with --cluster=api.
 func clusterRole(s suite.List, served []admit.Route) rbacv1.ClusterRole {
-	rules := s.Watched(served).Rules()
-	for _, suite := range s {
-		if suite.Rights != nil {
-			rules = append(rules, suite.Rights(served)...)
-		}
-	}
 	return rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: webhooks.Meta(),
-		Rules:      rules,
+		Rules:      s.Rights(served),
 	}
 }
 

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +14,11 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/apiserver"
-	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server"
+	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
 )
 
@@ -55,7 +56,7 @@ func (o *reachFlags) client() (c apiserver.Client, host string, err error) {
 // webhooksApplyCommand is `usher webhooks apply`.
 func (p Program) webhooksApplyCommand() *cobra.Command {
 	var o applyOptions
-	c := &cobra.Command{Use: "apply [flags]", Args: noArgs, Example: `  # what would change?
+	c := &cobra.Command{Use: "apply [flags]", Args: cli.NoArgs, Example: `  # what would change?
   usher webhooks apply --dry-run
   # a first stage, which refuses nothing while usher is unavailable
   usher webhooks apply --fail-open all`,
@@ -78,12 +79,13 @@ fields of other writers still differ, and 2 for an error.`}
 	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set, and a registration of another Service")
 	c.Flags().BoolVar(&o.asInstalled, "as-installed", false, "restore what is registered, with the policy of usher's Deployment, and keep what was chosen at its registration")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
-	suites := p.addSuiteFlags(c, false)
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
 	for _, choice := range []string{"url", "inject", "exclude-namespace", "exclude-pods", "skip-kubelets", "fail-open", "fail-closed"} {
 		c.MarkFlagsMutuallyExclusive("as-installed", choice)
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		gates, err := suites.parsed("files")
+		gates, err := suites.Parsed("files")
 		if err != nil {
 			return err
 		}
@@ -115,15 +117,15 @@ func (p Program) applyWebhooks(ctx context.Context, o applyOptions, gates gate.S
 		if err = p.applyOnce(ctx, r, o, host); !errors.Is(err, webhooks.ErrChanged) {
 			return err
 		}
-		p.say("the registration was changed at the same time: reading it again")
+		p.streams().Say("the registration was changed at the same time: reading it again")
 	}
 	return err
 }
 
 // asInstalled returns a registrar that restores what is registered.
 func (p Program) asInstalled(ctx context.Context, r webhooks.Registrar, o applyOptions, gates gate.Set, gatesSet bool) (webhooks.Registrar, error) {
-	in, err := p.installationOf(ctx, reader.API(r.Client), r.At, o.config, gates, gatesSet)
-	if err = errors.Join(err, in.unusable, in.unknown); err != nil {
+	in, err := installed.Of(ctx, reader.API(r.Client), p.Suites, r.At, o.config, gates, gatesSet)
+	if err = errors.Join(err, in.Unusable, in.Unknown); err != nil {
 		return r, fmt.Errorf("--as-installed: what usher's policy needs is unknown: %w", err)
 	}
 	return r.AsInstalled(ctx, func(registered []string) []admit.Route {
@@ -141,34 +143,34 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		if len(plan.Kept) > 0 {
 			done += ", apart from what others have added"
 		}
-		p.say(done)
+		p.streams().Say(done)
 		p.sayKept(plan.Kept, r.At)
 		return p.sayLeft(plan.Left)
 	}
-	p.say(plan.Changes...)
+	p.streams().Say(plan.Changes...)
 	if o.dryRun {
 		p.sayKept(plan.Kept, r.At)
-		p.say(plan.Left...)
-		return errDenied
+		p.streams().Say(plan.Left...)
+		return cli.ErrDenied
 	}
-	if err := p.confirm(o.yes, "Register this at "+host+"?"); err != nil {
+	if err := p.streams().Confirm(o.yes, "Register this at "+host+"?"); err != nil {
 		return err
 	}
-	if err := r.Await(ctx, o.wait, func(line string) { p.say(line) }); err != nil {
+	if err := r.Await(ctx, o.wait, func(line string) { p.streams().Say(line) }); err != nil {
 		return fmt.Errorf("%w; nothing was registered", err)
 	}
 	shown := plan.Changes
 	if plan, err = r.Plan(ctx); err != nil { // the replicas may have created their certificate meanwhile
 		return err
 	}
-	p.say(slices.DeleteFunc(slices.Clone(plan.Changes), func(line string) bool { return slices.Contains(shown, line) })...)
+	p.streams().Say(slices.DeleteFunc(slices.Clone(plan.Changes), func(line string) bool { return slices.Contains(shown, line) })...)
 	if err := r.Claim(ctx); err != nil {
 		return err
 	}
-	if err := r.Apply(ctx, plan, o.wait, func(line string) { p.say(line) }); err != nil {
+	if err := r.Apply(ctx, plan, o.wait, func(line string) { p.streams().Say(line) }); err != nil {
 		return err
 	}
-	p.say("registered")
+	p.streams().Say("registered")
 	p.sayKept(plan.Kept, r.At)
 	return p.sayLeft(plan.Left)
 }
@@ -176,8 +178,8 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 // sayKept reports what others have added, and the command that says what it does and how to undo it.
 func (p Program) sayKept(kept []string, at webhooks.Address) {
 	if len(kept) > 0 {
-		p.say(kept...)
-		p.say("what that means, and the command that undoes it: usher doctor --service " + at.Namespace + "/" + at.Service)
+		p.streams().Say(kept...)
+		p.streams().Say("what that means, and the command that undoes it: usherctl doctor --service " + at.Namespace + "/" + at.Service)
 	}
 }
 
@@ -186,39 +188,15 @@ func (p Program) sayLeft(left []string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	p.say(left...)
-	p.say("to take these fields over: usher webhooks apply --force-conflicts, with the same flags")
-	return errDenied
-}
-
-// say prints lines. They may have texts of others, such as the subject of a CA in a caBundle.
-func (p Program) say(lines ...string) {
-	for _, line := range lines {
-		_, _ = fmt.Fprintln(p.Out, printable.Line(line))
-	}
-}
-
-// confirm asks a person. Without a terminal there must be --yes.
-func (p Program) confirm(yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	if !isTerminal(p.In) {
-		return errors.New("standard input is no terminal, so there is no answer: pass --yes to continue without a question")
-	}
-	_, _ = fmt.Fprint(p.Out, question+" [y/N] ")
-	answer, _ := bufio.NewReader(p.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	p.say("nothing was done")
-	return errDenied
+	p.streams().Say(left...)
+	p.streams().Say("to take these fields over: usher webhooks apply --force-conflicts, with the same flags")
+	return cli.ErrDenied
 }
 
 // webhooksRemoveCommand is `usher webhooks remove`.
 func (p Program) webhooksRemoveCommand() *cobra.Command {
 	var o reachFlags
-	c := &cobra.Command{Use: "remove [flags]", Args: noArgs,
+	c := &cobra.Command{Use: "remove [flags]", Args: cli.NoArgs,
 		Short: "remove usher's webhook configurations from an API server: before usher itself is removed",
 		Example: `  # without a question
   usher webhooks remove --yes`}
@@ -230,17 +208,17 @@ func (p Program) webhooksRemoveCommand() *cobra.Command {
 			return err
 		}
 		if others, _ := webhooks.Others(c.Context(), client); len(others) > 0 { // the right to read them may be missing
-			p.say("entries that are not usher's are removed with them: " + strings.Join(others, ", "))
+			p.streams().Say("entries that are not usher's are removed with them: " + strings.Join(others, ", "))
 		}
-		if err := p.confirm(o.yes, "Remove both webhook configurations named usher from "+host+", so that it no longer calls usher?"); err != nil {
+		if err := p.streams().Confirm(o.yes, "Remove both webhook configurations named usher from "+host+", so that it no longer calls usher?"); err != nil {
 			return err
 		}
 		gone, err := webhooks.Remove(c.Context(), client)
 		for _, kind := range gone {
-			p.say("removed: " + kind + " " + webhooks.Name)
+			p.streams().Say("removed: " + kind + " " + webhooks.Name)
 		}
 		if err == nil && len(gone) == 0 {
-			p.say("nothing to do: usher is not registered")
+			p.streams().Say("nothing to do: usher is not registered")
 		}
 		return err
 	}

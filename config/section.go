@@ -15,7 +15,7 @@ type Section[T any] struct {
 	// Name is its name in the file.
 	Name string
 	// Tag describes the section, as the tags of its fields describe those, for editors and docs/policy.md. Package
-	// command/schema lists the tags.
+	// usherctl/schema lists the tags.
 	Tag reflect.StructTag
 	// Default is the section, in YAML, in the policy that is used without a file. If it is empty, that policy leaves the
 	// section out.

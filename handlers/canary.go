@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/admit"
 )
 
-// CanaryAnnotation marks an object that `usher doctor --canary` sends as a dry run, to see whether usher is called. Whatever usher
+// CanaryAnnotation marks an object that `usherctl doctor --canary` sends as a dry run, to see whether usher is called. Whatever usher
 // decides about it, its answer has the warning CanaryAnswer.
 const CanaryAnnotation = "usher.dev/canary"
 

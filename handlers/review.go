@@ -50,7 +50,7 @@ func readType(root *document.Value) (metav1.TypeMeta, error) {
 	version, ok := strings.CutPrefix(kind.APIVersion, "admission.k8s.io/")
 	if kind.Kind != "AdmissionReview" || !ok || version != "v1" && version != "v1beta1" {
 		return kind, badReview("kind %.60q of apiVersion %.60q is no AdmissionReview of admission.k8s.io/v1; "+
-			"`usher review -o review FILE` makes one from a manifest", kind.Kind, kind.APIVersion)
+			"`usherctl review -o review FILE` makes one from a manifest", kind.Kind, kind.APIVersion)
 	}
 	return kind, nil
 }
@@ -105,7 +105,7 @@ func check(req *admit.Request) error {
 		return nil
 	case req.OldObject == nil && req.Operation == admissionv1.Update && req.ResourceName() != "nodes/status":
 		return badReview("request.oldObject is missing: an UPDATE has the stored object, too; " +
-			"`usher review --operation UPDATE --old STORED -o review FILE` makes such a review")
+			"`usherctl review --operation UPDATE --old STORED -o review FILE` makes such a review")
 	}
 	root := req.Object.Root()
 	if root.Get("raw").Exists() && !root.Get("metadata").Exists() {

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Posts sample AdmissionReviews with curl to an usher that `make run` started, and shows the answers readable.
-# usage: samples/try.sh [CASE...]    a case is a folder such as mutate-pods, a name, or a part of one; none: the shelf, in reading order
+# usage: samples/try.sh [CASE...]    a case is a folder such as mutate-pods, a name, or a part of one; none: three; all: the shelf, in reading order
 set -u
 cd "$(dirname "$0")/.." || exit 2
 listen=${LISTEN:-127.0.0.1:9443}
 ca=${STATE:-.state}/ca.crt
-usher=${USHER:-bin/usher}
+usher=${USHER:-bin/usher} usherctl=${USHERCTL:-bin/usherctl}
 if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz"; then
 	if curl -sSk --max-time 5 -o /dev/null "https://$listen/healthz" 2>/dev/null; then
 		echo "a server answers on https://$listen, but not with a certificate of $ca: it was started from another checkout, or with another STATE." >&2
@@ -25,7 +25,8 @@ choose() {
 }
 
 cases=
-[ $# -gt 0 ] || cases=$(shelf)
+[ $# -gt 0 ] || cases='mutate-pods/lifespan-three validate-pods/denied-names mutate-nodes/overcommit'
+[ "$*" != all ] || { cases=$(shelf) && shift; }
 for word in "$@"; do
 	chosen=$(choose "${word%.json}") || {
 		echo "no sample is named $word or holds that in its name; those of the shelf are:" >&2
@@ -48,8 +49,9 @@ policy_of() {
 post() {
 	policy=$(policy_of "$1")
 	if [ -n "$policy" ]; then
+		command -v "$usherctl" > /dev/null || { echo "it is for $policy: \`make build\` makes $usherctl, which reviews it without the server"; return 2; }
 		echo "under $policy, without the server:"
-		answer=$("$usher" review "$file" --path "/${1%%/*}" --config "$policy" --cluster-dir samples/cluster \
+		answer=$("$usherctl" review "$file" --path "/${1%%/*}" --config "$policy" --cluster-dir samples/cluster \
 			--feature-gates "$(cat samples/feature-gates)" -o patch)
 		set -- $?
 		printf '%s\n' "$answer"

@@ -49,7 +49,7 @@ func (o *Spec) check(at *field.Path) (problems field.ErrorList) {
 	}
 	if len(o.Steps) == 0 {
 		problems = append(problems, field.Required(at.Child("steps"),
-			"the names of the steps that meet the requests in another mode; `usher steps` lists them"))
+			"the names of the steps that meet the requests in another mode; `usherctl steps` lists them"))
 	}
 	problems = append(problems, repeated(o.Steps, at.Child("steps"))...)
 	problems = append(problems, o.checkNamespaces(at)...)

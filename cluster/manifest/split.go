@@ -136,7 +136,7 @@ func (t text) toJSON() (raw []byte, duplicate, err error) {
 	}
 	if at := bytes.Index(t.raw, []byte("{{")); at >= 0 {
 		line := t.line + bytes.Count(t.raw[:at], []byte("\n"))
-		return nil, nil, fmt.Errorf("line %d: a template, such as Helm's, and not YAML yet; render it first: helm template . | usher review -", line)
+		return nil, nil, fmt.Errorf("line %d: a template, such as Helm's, and not YAML yet; render it first: helm template . | usherctl review -", line)
 	}
 	return nil, nil, strict
 }

@@ -38,7 +38,7 @@ const (
 	GateReplaceResourcesTransformer             gate.Name = "ReplaceResourcesTransformer"
 )
 
-// Gates returns all gates in the order of usher steps --gates, with Koordinator's defaults where Koordinator has the
+// Gates returns all gates in the order of usherctl steps --gates, with Koordinator's defaults where Koordinator has the
 // gate.
 func Gates() []gate.Gate {
 	return []gate.Gate{

@@ -25,7 +25,7 @@ type Quotas struct {
 type QuotaSelection struct {
 	_ struct{} `schema:"either=namespaces|namespaceSelector"`
 
-	Name              string                `json:"name" doc:"shown by usher review --explain" schema:"required,is=not-empty"`
+	Name              string                `json:"name" doc:"shown by usherctl review --explain" schema:"required,is=not-empty"`
 	Quotas            []string              `json:"quotas,omitempty" doc:"names of quotas; without quotas and trees, all quotas" schema:"is=object-name"`
 	Trees             []string              `json:"trees,omitempty" doc:"IDs of trees all of whose quotas may be named" schema:"is=tree-id"`
 	Namespaces        []string              `json:"namespaces,omitempty" doc:"names of namespaces whose pods may name the quotas" schema:"is=dns-label"`
@@ -116,7 +116,7 @@ func (q *Quotas) DeviceClasses() map[string]corev1.ResourceName {
 
 func (s *QuotaSelection) check(at *field.Path) (problems field.ErrorList) {
 	if s.Name == "" {
-		problems = append(problems, field.Required(at.Child("name"), "usher review --explain shows which entry allows a quota"))
+		problems = append(problems, field.Required(at.Child("name"), "usherctl review --explain shows which entry allows a quota"))
 	}
 	problems = append(problems, checkEach(s.Quotas, at.Child("quotas"), validation.IsDNS1123Subdomain)...)
 	problems = append(problems, checkEach(s.Trees, at.Child("trees"), checkTreeID)...)

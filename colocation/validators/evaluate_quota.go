@@ -170,7 +170,7 @@ func withCommand(problems field.ErrorList, b quota.Binding, namespace string) fi
 		namespace = b.Quota.Namespace
 	}
 	if n := len(problems); n > 0 {
-		problems[n-1].Detail += fmt.Sprintf("; `usher quota -n %s` shows what is left", namespace)
+		problems[n-1].Detail += fmt.Sprintf("; `usherctl quota -n %s` shows what is left", namespace)
 	}
 	return problems
 }

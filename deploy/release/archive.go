@@ -11,29 +11,37 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// archives writes an archive and an SBOM for each platform, and SHA256SUMS of all files.
+// archives writes an archive of both programs and an SBOM of each for each platform, and SHA256SUMS of all files.
 func (s source) archives(ctx context.Context, out string, platforms []platform) error {
 	var files []string
 	for _, p := range platforms {
-		base := filepath.Join(out, fmt.Sprintf("usher_%s_%s_%s", s.version, p.os, p.arch))
-		binary := filepath.Join(out, "usher")
-		if err := s.build(ctx, p, binary); err != nil {
+		of := fmt.Sprintf("_%s_%s_%s", s.version, p.os, p.arch)
+		archive := filepath.Join(out, "usher"+of+".tar.gz")
+		var binaries []string
+		for _, program := range programs {
+			binary, bill := filepath.Join(out, program.name), filepath.Join(out, program.name+of+".cdx.json")
+			if err := s.build(ctx, p, program.folder, binary); err != nil {
+				return err
+			}
+			if err := s.sbom(program.name, binary, bill); err != nil {
+				return err
+			}
+			binaries, files = append(binaries, binary), append(files, bill)
+		}
+		if err := s.pack(archive, binaries...); err != nil {
 			return err
 		}
-		if err := s.sbom(binary, base+".cdx.json"); err != nil {
-			return err
+		for _, binary := range binaries {
+			if err := os.Remove(binary); err != nil {
+				return err
+			}
 		}
-		if err := s.pack(binary, base+".tar.gz"); err != nil {
-			return err
-		}
-		if err := os.Remove(binary); err != nil {
-			return err
-		}
-		files = append(files, base+".tar.gz", base+".cdx.json")
-		say("%s.tar.gz and its SBOM", base)
+		files = append(files, archive)
+		say("%s and the SBOMs of its programs", archive)
 	}
 	sums := filepath.Join(out, "SHA256SUMS")
 	say("%s", sums)
@@ -53,19 +61,20 @@ func writeSums(sums string, files []string) error {
 	return os.WriteFile(sums, []byte(text.String()), 0o644)
 }
 
-// pack writes an archive with the binary, the license and the first page of the documentation.
-func (s source) pack(binary, archive string) error {
+// pack writes an archive with binaries, the license and the first page of the documentation.
+func (s source) pack(archive string, binaries ...string) error {
 	folder := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
 	var entries []entry
-	for _, from := range []struct {
-		file string
-		mode int64
-	}{{binary, 0o755}, {filepath.Join(s.root, "LICENSE"), 0o644}, {filepath.Join(s.root, "README.md"), 0o644}} {
-		content, err := os.ReadFile(from.file)
+	for _, file := range append(binaries, filepath.Join(s.root, "LICENSE"), filepath.Join(s.root, "README.md")) {
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{tar.Header{Name: folder + "/" + filepath.Base(from.file), Typeflag: tar.TypeReg, Mode: from.mode}, content})
+		mode := int64(0o644)
+		if slices.Contains(binaries, file) {
+			mode = 0o755
+		}
+		entries = append(entries, entry{tar.Header{Name: folder + "/" + filepath.Base(file), Typeflag: tar.TypeReg, Mode: mode}, content})
 	}
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)

@@ -35,16 +35,19 @@ func parsePlatforms(list string, possible []platform) (all []platform, err error
 	return all, nil
 }
 
-// build builds a static binary. It depends on nothing of this machine but the version of Go: not on paths, the state of
+// The programs, and the folders of their modules.
+var programs = []struct{ name, folder string }{{"usher", "."}, {"usherctl", "usherctl"}}
+
+// build builds a static binary of the program in a folder. It depends on nothing of this machine but the version of Go: not on paths, the state of
 // the checkout, or the environment.
-func (s source) build(ctx context.Context, p platform, file string) error {
+func (s source) build(ctx context.Context, p platform, folder, file string) error {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X main.version="+s.version, "-o", file, ".")
-	cmd.Dir = s.root
+	cmd.Dir = filepath.Join(s.root, folder)
 	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build for %s: %w\n%s", p, err, out)

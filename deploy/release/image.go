@@ -64,7 +64,7 @@ func (s source) image(ctx context.Context, out, reference string, platforms []pl
 func (s source) imageOf(ctx context.Context, out string, p platform) (v1.Image, error) {
 	file := filepath.Join(out, "usher")
 	defer os.Remove(file)
-	if err := s.build(ctx, p, file); err != nil {
+	if err := s.build(ctx, p, ".", file); err != nil {
 		return nil, err
 	}
 	binary, err := os.ReadFile(file)

@@ -116,31 +116,38 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the archive has another %s, or none", name)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "usher")
-	if err := os.WriteFile(binary, files[base+"/usher"], 0o700); err != nil || len(files) != 3 {
-		t.Fatalf("%d files, %v", len(files), err)
+	dir := t.TempDir()
+	for _, program := range programs {
+		binary := filepath.Join(dir, program.name)
+		if err := os.WriteFile(binary, files[base+"/"+program.name], 0o700); err != nil || len(files) != 4 {
+			t.Fatalf("%d files, %v", len(files), err)
+		}
+		wantRuns(t, binary, s)
+		wantBill(t, binary, filepath.Join(first, strings.Replace(base, "usher", program.name, 1)+".cdx.json"))
 	}
-	wantRuns(t, binary, s)
-	wantBill(t, binary, filepath.Join(first, base+".cdx.json"))
 	wantImage(t, s, files[base+"/usher"])
 }
 
 // wantRuns fails the test unless the binary runs without an environment.
 func wantRuns(t *testing.T, binary string, s source) {
 	t.Helper()
-	for _, c := range []struct {
+	type command struct {
 		args []string
 		want string
 		code int
-	}{
-		{[]string{"version"}, s.version + "\n", 0},
-		{[]string{"review", "--suite=core", filepath.Join(s.root, "deploy/demo/offensive-pod.yaml")}, "denied-names", 1},
-	} {
+	}
+	all := []command{{[]string{"version"}, s.version + "\n", 0}}
+	if filepath.Base(binary) == "usher" {
+		all = append(all, command{[]string{"webhooks"}, "mutate-pods.usher.dev", 0})
+	} else {
+		all = append(all, command{[]string{"review", "--suite=core", filepath.Join(s.root, "deploy/demo/offensive-pod.yaml")}, "denied-names", 1})
+	}
+	for _, c := range all {
 		cmd := exec.CommandContext(t.Context(), binary, c.args...)
 		cmd.Env, cmd.Dir = []string{}, t.TempDir()
 		out, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
-			t.Errorf("usher %s: exit code %d, want %d and %q\n%s", strings.Join(c.args, " "), code, c.code, c.want, out)
+			t.Errorf("%s %s: exit code %d, want %d and %q\n%s", filepath.Base(binary), strings.Join(c.args, " "), code, c.code, c.want, out)
 		}
 	}
 }
@@ -188,7 +195,7 @@ func unpack(t *testing.T, archive string) map[string][]byte {
 		if files[h.Name], err = io.ReadAll(r); err != nil {
 			t.Fatal(err)
 		}
-		executable := strings.HasSuffix(h.Name, "/usher")
+		executable := strings.HasSuffix(h.Name, "/usher") || strings.HasSuffix(h.Name, "/usherctl")
 		if want := tree(t).date; !h.ModTime.Equal(want) || h.Uid != 0 || h.Uname != "" || (h.Mode == 0o755) != executable {
 			t.Errorf("%s: %+v", h.Name, h)
 		}
@@ -216,7 +223,11 @@ func wantBill(t *testing.T, binary, file string) {
 	var want, got []string
 	want = append(want, "pkg:golang/std@"+strings.TrimPrefix(info.GoVersion, "go"))
 	for _, m := range info.Deps {
-		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
+		version := m.Version
+		if m.Path == "usher.dev/usher" {
+			version = "v1.2.3-test"
+		}
+		want = append(want, "pkg:golang/"+m.Path+"@"+version)
 	}
 	for _, c := range *bom.Components {
 		got = append(got, c.PackageURL)

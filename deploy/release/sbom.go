@@ -13,7 +13,7 @@ import (
 
 // sbom writes the SBOM of a binary, in CycloneDX' JSON: the modules and the version of Go that the linker recorded in
 // the binary itself, so that the list is complete, and has nothing that is not in the binary.
-func (s source) sbom(binary, file string) error {
+func (s source) sbom(program, binary, file string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s source) sbom(binary, file string) error {
 	if err != nil {
 		return err
 	}
-	bom := s.bill(info, fmt.Sprintf("%x", sha256.Sum256(content)))
+	bom := s.bill(program, info, fmt.Sprintf("%x", sha256.Sum256(content)))
 	var out bytes.Buffer
 	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 		return err
@@ -31,14 +31,18 @@ func (s source) sbom(binary, file string) error {
 }
 
 // bill returns the SBOM of a binary with the given checksum.
-func (s source) bill(info *buildinfo.BuildInfo, sum string) *cdx.BOM {
-	product := cdx.Component{BOMRef: "usher", Type: cdx.ComponentTypeApplication, Name: "usher", Version: s.version,
+func (s source) bill(program string, info *buildinfo.BuildInfo, sum string) *cdx.BOM {
+	product := cdx.Component{BOMRef: program, Type: cdx.ComponentTypeApplication, Name: program, Version: s.version,
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 		Hashes:   &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}}}
 	std := strings.TrimPrefix(info.GoVersion, "go")
 	parts := []cdx.Component{library("std", std)}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
+		switch {
+		case m.Path == "usher.dev/usher": // a folder of this repository
+			parts = append(parts, library(m.Path, s.version))
+			continue
+		case m.Replace != nil:
 			m = m.Replace
 		}
 		parts = append(parts, library(m.Path, m.Version))

@@ -27,7 +27,7 @@ func Print(in io.Reader, to io.Writer, style Style) (allowed bool, err error) {
 	var review admissionv1.AdmissionReview
 	err = json.Unmarshal(raw, &review)
 	if err == nil && review.Request != nil && review.Response == nil {
-		return false, errors.New("this is a request, not an answer: `usher review FILE` sends it through the steps")
+		return false, errors.New("this is a request, not an answer: `usherctl review FILE` sends it through the steps")
 	}
 	if err != nil || review.Response == nil {
 		return false, fmt.Errorf("no AdmissionReview came back, but:\n%s", inShort(raw))

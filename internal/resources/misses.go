@@ -12,7 +12,7 @@ import (
 
 // Miss says why no request can match one resource of a rule, and the field of the rule with the value that it should have.
 type Miss struct {
-	ID, Why string // ID is the id of a finding of usher doctor
+	ID, Why string // ID is the id of a finding of usherctl doctor
 	Field   string // empty: none alone
 	Value   any
 }

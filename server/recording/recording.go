@@ -1,4 +1,4 @@
-// Package recording writes the reviews that a server receives to a file, for `usher playground`, and reads such a file.
+// Package recording writes the reviews that a server receives to a file, for `usherctl playground`, and reads such a file.
 package recording
 
 import (

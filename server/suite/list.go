@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -91,6 +92,17 @@ func (s List) Watched(served []admit.Route) (options cluster.Options) {
 		options.Needs = append(options.Needs, admit.CollectionNamespaces)
 	}
 	return options
+}
+
+// Rights returns usher's rights with --cluster=api: to watch what the served routes need, and what the suites need besides.
+func (s List) Rights(served []admit.Route) []rbacv1.PolicyRule {
+	rules := s.Watched(served).Rules()
+	for _, suite := range s {
+		if suite.Rights != nil {
+			rules = append(rules, suite.Rights(served)...)
+		}
+	}
+	return rules
 }
 
 // Describe lists the suites, and what each is for.

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestCopies: what is copied for a shell runs there, and says what the page says; the case for `usher test` passes.
+// TestCopies: what is copied for a shell runs there, and says what the page says; the case for `usherctl test` passes.
 func TestCopies(t *testing.T) {
 	p := open(t, "", 1280, 860)
 	for _, example := range []string{"mutate-pods/environment", "mutate-pods/label-defaults", "validate-pods/denied-names", "validate-pods/label-rules-immutable",

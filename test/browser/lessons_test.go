@@ -21,7 +21,7 @@ func TestLessons(t *testing.T) {
 		t.Fatalf("only the lessons %v", names)
 	}
 	for _, name := range names {
-		folder := filepath.Join(root, "command/learn/lessons", name)
+		folder := filepath.Join(root, "usherctl/learn/lessons", name)
 		if text, err := os.ReadFile(filepath.Join(folder, "lesson.yaml")); err != nil || strings.Contains(string(text), "\nneeds:") {
 			continue
 		}

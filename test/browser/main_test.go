@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// program is the usher under test, playground the address of its page, and browser the context of the browser.
+// program is the usherctl under test, playground the address of its page, and browser the context of the browser.
 var (
 	program    string
 	playground string
@@ -65,11 +65,11 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// startPlayground builds usher and starts the page at a free port.
+// startPlayground builds usherctl and starts the page at a free port.
 func startPlayground(dir string) (stop func(), err error) {
-	program = filepath.Join(dir, "usher")
+	program = filepath.Join(dir, "usherctl")
 	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir = root
+	build.Dir = filepath.Join(root, "usherctl")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestManifestGoldens reviews manifests as people write them: output of Helm and kustomize, lists, workloads, CRDs, typos. A first line such as
-// "# usher review --strict; exit code 1" says with which flags, else there are none.
+// "# usherctl review --strict; exit code 1" says with which flags, else there are none.
 func TestManifestGoldens(t *testing.T) {
 	files, err := filepath.Glob("test/testdata/manifests/*.*")
 	if err != nil {
@@ -40,7 +40,7 @@ func flagsOf(t *testing.T, file string) []string {
 		t.Fatal(err)
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
-	flags, found := strings.CutPrefix(line, "# usher review ")
+	flags, found := strings.CutPrefix(line, "# usherctl review ")
 	if !found {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"html"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -161,28 +160,9 @@ func addRows(lines []string, last int, r admit.Route, before map[string]string) 
 	return lines, last
 }
 
-// TestPictureIsCurrent: the terminals in the pictures show what the commands print. Lines may be wrapped.
-func TestPictureIsCurrent(t *testing.T) {
-	for picture, commands := range map[string][]string{
-		"docs/review.svg": {"review samples/manifests/deployment.yaml --suite core"},
-		"docs/sight.svg": {"doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster", "test samples/tests/team-labels",
-			"explain --audit-log samples/audit/audit.log apps/offensive-web"},
-	} {
-		text, want := harness.ReadFile(t, picture), ""
-		for _, command := range commands {
-			_, out, _ := usher(t, strings.Fields(command)...)
-			want += "$ usher " + command + "\n" + out + "\n"
-		}
-		shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text[strings.Index(text, "<text"):], "\n"))
-		if got := strings.Fields(shown); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%s differs from the output; run make pictures: it shows\n%s", picture, strings.Join(got, " "))
-		}
-	}
-}
-
 // TestGoldenTable: the table of contents equals the copy in test/process, which cannot import this package.
 func TestGoldenTable(t *testing.T) {
-	for file, args := range map[string][]string{"steps": {"steps"}, "steps-colocation": {"steps", "--suite", "colocation"}, "webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
+	for file, args := range map[string][]string{"webhooks": {"webhooks", "--ca-file", "test/testdata/ca.crt"},
 		"webhooks-policy": {"webhooks", "--config", "samples/policy.yaml"}} {
 		code, out, errors := usher(t, args...)
 		if code != 0 {

@@ -1,4 +1,4 @@
-// Package asreviewed tests what `usher review` says against what happens: objects and policies are drawn at random, reviewed as files,
+// Package asreviewed tests what `usherctl review` says against what happens: objects and policies are drawn at random, reviewed as files,
 // and sent to an API server with usher registered for the same policy.
 package asreviewed
 

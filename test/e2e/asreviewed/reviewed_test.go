@@ -21,7 +21,7 @@ import (
 // policiesVariable is the environment variable with the number of policies; each is tried on twelve objects.
 const policiesVariable = "USHER_REVIEWED"
 
-// report is what `usher review -o json` says of an object.
+// report is what `usherctl review -o json` says of an object.
 type report struct {
 	Source, Of, Kind, Namespace, Name, Verdict string
 	Calls                                      []struct{ Path, Outcome string }
@@ -39,7 +39,7 @@ func (r report) outcomes(prefix string) (all []string) {
 	return slices.Compact(all)
 }
 
-// TestAsReviewed: what `usher review` says of an object is what becomes of it at an API server with usher registered. "Not judged" is
+// TestAsReviewed: what `usherctl review` says of an object is what becomes of it at an API server with usher registered. "Not judged" is
 // said of at most 5 % of the objects, and only where the Namespace is left out of the files, which it is for one policy of eight.
 func TestAsReviewed(t *testing.T) {
 	ctx := cluster.Within(t, 20*time.Minute)
@@ -133,7 +133,7 @@ func compare(ctx context.Context, t *testing.T, policy string, files []kubetest.
 	}
 }
 
-// review runs `usher review` on files, and compares its exit code with the verdicts.
+// review runs `usherctl review` on files, and compares its exit code with the verdicts.
 func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports []report) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "files.yaml")
@@ -144,7 +144,7 @@ func review(ctx context.Context, t *testing.T, files []kubetest.Object) (reports
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := usher.Run(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--as", "admin", "--as-group", "system:masters,system:authenticated", "-o", "json", file)
+	out, err := usher.Cluster().Usherctl(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--as", "admin", "--as-group", "system:masters,system:authenticated", "-o", "json", file)
 	if err := json.Unmarshal([]byte(out), &reports); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestChangesAsReviewed: what `usher review --operation UPDATE --old` says of a change is what becomes of it. The objects are stored
+// TestChangesAsReviewed: what `usherctl review --operation UPDATE --old` says of a change is what becomes of it. The objects are stored
 // before usher is registered, so that some break the policy already, which rules with ratcheting forgive.
 func TestChangesAsReviewed(t *testing.T) {
 	ctx := cluster.Within(t, 20*time.Minute)
@@ -130,7 +130,7 @@ func compareChange(ctx context.Context, t *testing.T, policy string, namespaces 
 	return r.Verdict
 }
 
-// reviewChange runs `usher review` on a change. The Namespaces stand in a directory of their own, as they are not part of it.
+// reviewChange runs `usherctl review` on a change. The Namespaces stand in a directory of their own, as they are not part of it.
 func reviewChange(ctx context.Context, t *testing.T, namespaces []kubetest.Object, old, changed kubetest.Object) report {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func reviewChange(ctx context.Context, t *testing.T, namespaces []kubetest.Objec
 		return file
 	}
 	cluster := filepath.Dir(write("cluster/namespaces.yaml", namespaces...))
-	out, err := usher.Run(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--no-templates", "--cluster-dir", cluster,
+	out, err := usher.Cluster().Usherctl(ctx, "review", "--config", usher.PolicyFile(), "--suite", "core", "--dry-run", "--no-templates", "--cluster-dir", cluster,
 		"--operation", "UPDATE", "--old", write("old.yaml", old), "--as", "admin", "--as-group", "system:masters,system:authenticated",
 		"-o", "json", write("changed.yaml", changed))
 	var reports []report

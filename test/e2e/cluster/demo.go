@@ -151,7 +151,7 @@ func (d *demo) register(ctx context.Context) error {
 func (d *demo) webhooksFile() string { return filepath.Join(d.cluster.Dir(), "webhooks.yaml") }
 func (d *demo) binFolder() string    { return filepath.Join(d.cluster.Dir(), "bin") }
 
-func (d *demo) linkPrograms(context.Context) error {
+func (d *demo) linkPrograms(ctx context.Context) error {
 	kubectl, err := binaries.Find(binaries.Kubectl)
 	if err != nil {
 		return err
@@ -163,6 +163,13 @@ func (d *demo) linkPrograms(context.Context) error {
 		return err
 	}
 	if err := os.Symlink(d.usher.Binary(), filepath.Join(d.binFolder(), "usher")); err != nil {
+		return err
+	}
+	usherctl, err := d.cluster.BuildUsherctl(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.Symlink(usherctl, filepath.Join(d.binFolder(), "usherctl")); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(d.binFolder(), "try-policy"), []byte(d.tryPolicy()), 0o700)

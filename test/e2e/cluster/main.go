@@ -68,7 +68,7 @@ func parse(args []string) (o options, err error) {
 	set.StringVar(&o.policy, "policy", "", "usher's policy `file`, read again when it changes "+
 		"(default: a copy of deploy/overlays/demo/policy.yaml to edit)")
 	set.IntVar(&o.nodes, "nodes", 2, "how many nodes, of 16 cores and 64Gi each")
-	set.StringVar(&o.record, "record", "", "a new `file` to which usher writes every review, for usher playground --recording; usher then has one replica")
+	set.StringVar(&o.record, "record", "", "a new `file` to which usher writes every review, for usherctl playground --recording; usher then has one replica")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}

@@ -25,7 +25,7 @@ var enough = map[string]int{"pairs by review": 2000, "pairs by manifest": 1000, 
 	"not: objectSelector": 40, "not: matchConditions": 40, "not: a condition without a result": 5, "not: exempt": 10, "not: refused": 1, "called: namespaceSelector": 40,
 	"called: objectSelector": 40, "called: matchConditions": 40, "called: as an equivalent resource": 2}
 
-// TestAgreesWithTheAPIServer: for random requests and random configurations, usher doctor says of every webhook what the
+// TestAgreesWithTheAPIServer: for random requests and random configurations, usherctl doctor says of every webhook what the
 // API server does. It is asked twice: about the review that the API server sends, and about the manifest.
 func TestAgreesWithTheAPIServer(t *testing.T) {
 	ctx := cluster.Within(t, 5*time.Minute)
@@ -108,7 +108,7 @@ func send(ctx context.Context, r *recorder, sent request) asked {
 	return a
 }
 
-// verdict holds what usher doctor says of a webhook.
+// verdict holds what usherctl doctor says of a webhook.
 type verdict struct {
 	Configuration, Name, Filter, Why string
 	Called                           bool
@@ -138,7 +138,7 @@ func hooksOf(configurations []object) map[string]object {
 	return all
 }
 
-// reviews compares what usher doctor says of the reviews that the API server has sent.
+// reviews compares what usherctl doctor says of the reviews that the API server has sent.
 func (c *comparison) reviews(ctx context.Context, all []asked) {
 	c.t.Helper()
 	var with []asked
@@ -153,7 +153,7 @@ func (c *comparison) reviews(ctx context.Context, all []asked) {
 	}
 }
 
-// manifests compares what usher doctor says of the manifests. Manifests of similar requests are examined together.
+// manifests compares what usherctl doctor says of the manifests. Manifests of similar requests are examined together.
 func (c *comparison) manifests(ctx context.Context, all []asked) {
 	c.t.Helper()
 	groups := map[string][]asked{}
@@ -263,19 +263,19 @@ func (c *comparison) finish() {
 	}
 }
 
-// doctor runs usher doctor on files.
+// doctor runs usherctl doctor on files.
 func doctor(ctx context.Context, t *testing.T, files []string, flags ...string) (reports []report) {
 	t.Helper()
 	if len(files) == 0 {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, usher, append(append([]string{"doctor", "-o", "json", "--kubeconfig", cluster.AdminKubeconfig()}, flags...), files...)...).Output()
+	out, err := exec.CommandContext(ctx, usherctl, append(append([]string{"doctor", "-o", "json", "--kubeconfig", cluster.AdminKubeconfig()}, flags...), files...)...).Output()
 	if json.Unmarshal(out, &reports) != nil || len(reports) != len(files) {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			out = append(out, exit.Stderr...)
 		}
-		t.Fatalf("usher doctor %v: %d reports for %d files: %v\n%s", flags, len(reports), len(files), err, out)
+		t.Fatalf("usherctl doctor %v: %d reports for %d files: %v\n%s", flags, len(reports), len(files), err, out)
 	}
 	return reports
 }

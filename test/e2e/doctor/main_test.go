@@ -1,4 +1,4 @@
-// Package doctor compares what usher doctor says with what a real API server does: which webhooks it calls for random
+// Package doctor compares what usherctl doctor says with what a real API server does: which webhooks it calls for random
 // requests, with random webhook configurations.
 package doctor
 
@@ -20,14 +20,14 @@ import (
 )
 
 var (
-	cluster *kubetest.Cluster
-	usher   string // the path of the program
+	cluster  *kubetest.Cluster
+	usherctl string // the path of the program
 )
 
 func TestMain(m *testing.M) {
 	kubetest.Main(m, kubetest.Options{}, func(ctx context.Context, c *kubetest.Cluster) (err error) {
 		cluster = c
-		if usher, err = c.BuildUsher(ctx); err != nil {
+		if usherctl, err = c.BuildUsherctl(ctx); err != nil {
 			return err
 		}
 		return c.Apply(ctx, world)

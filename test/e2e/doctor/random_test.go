@@ -74,7 +74,7 @@ func randomHook(random *rand.Rand) object {
 	}
 	if random.IntN(3) == 0 {
 		w["failurePolicy"] = "Fail"
-		for _, c := range list(w["matchConditions"]) { // the test's own requests, and usher doctor's, must not be refused
+		for _, c := range list(w["matchConditions"]) { // the test's own requests, and usherctl doctor's, must not be refused
 			c := c.(object)
 			c["expression"] = fmt.Sprintf(`!(request.userInfo.username in ["ann", "bob"]) || (%s)`, c["expression"])
 		}
@@ -140,7 +140,7 @@ func randomConditions(random *rand.Rand) (conditions []any) {
 	return conditions
 }
 
-// request is a request of a test, with the flags of usher doctor that describe it.
+// request is a request of a test, with the flags of usherctl doctor that describe it.
 type request struct {
 	user, method, path string
 	body               object // nil for none

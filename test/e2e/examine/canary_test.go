@@ -13,10 +13,10 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// canary runs `usher doctor --canary`, and returns what it says of each webhook: called, or the filter.
+// canary runs `usherctl doctor --canary`, and returns what it says of each webhook: called, or the filter.
 func canary(ctx context.Context, t *testing.T, flags ...string) (said map[string]string, code int, out string) {
 	t.Helper()
-	out, err := cluster.RunProgram(ctx, binary, append([]string{"doctor", "--canary", "-o", "json", "--kubeconfig=" + cluster.AdminKubeconfig()}, flags...)...)
+	out, err := cluster.RunProgram(ctx, usherctl, append([]string{"doctor", "--canary", "-o", "json", "--kubeconfig=" + cluster.AdminKubeconfig()}, flags...)...)
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		code = ended.ExitCode()

@@ -39,7 +39,7 @@ var without = map[string]string{
 	"certificate-name": issued, "certificate-expires-soon": issued, "ca-expired": issued, "ca-expires-soon": issued, "certificate-not-seen": shows,
 	"policy-not-bound": shows, "policy-param-kind": shows, "policy-param-missing": shows, "rule-everything": shows, "rule-not-installed": shows, "not-readable": shows,
 	"match-condition-invalid": "the API server stores none", "side-effects": "the API server stores only None and NoneOnDryRun",
-	"usher-servers-differ": "another server is found before, by its certificate; command/doctor plants it in files",
+	"usher-servers-differ": "another server is found before, by its certificate; usherctl/doctor plants it in files",
 	"pod-runs-again":       "the suite colocation is not registered here; the command is kubectl delete pod",
 }
 
@@ -105,6 +105,7 @@ func paste(ctx context.Context, t *testing.T, command string) {
 	dir := t.TempDir()
 	const usher = "#!/bin/sh\nyes=\n[ \"$1 $2\" = 'webhooks apply' ] && yes=--yes\nexec %s \"$@\" $yes\n"
 	apply(t, os.WriteFile(filepath.Join(dir, "usher"), fmt.Appendf(nil, usher, binary), 0o700))
+	apply(t, os.Symlink(usherctl, filepath.Join(dir, "usherctl")))
 	out, err := cluster.RunProgram(ctx, "env", "KUBECONFIG="+cluster.AdminKubeconfig(), "KUBE_EDITOR=true", "PATH="+dir+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"),
 		"sh", "-c", "cd "+filepath.Join(cluster.Dir(), "etc-usher", "policy")+" && "+command)
 	if err != nil {

@@ -15,14 +15,14 @@ func TestHealthy(t *testing.T) {
 		t.Errorf("exit code %d, %d findings: %+v", code, len(found), found)
 	}
 	began := time.Now()
-	out, err := cluster.RunProgram(ctx, binary, "doctor", "--kubeconfig="+cluster.AdminKubeconfig())
+	out, err := cluster.RunProgram(ctx, usherctl, "doctor", "--kubeconfig="+cluster.AdminKubeconfig())
 	if err != nil || !strings.HasSuffix(out, " in 3 configurations: nothing found\n") {
 		t.Errorf("%q %v", out, err)
 	}
 	t.Logf("%s in %s", strings.TrimSpace(out), time.Since(began).Round(time.Millisecond))
 }
 
-// TestNothingIsWritten: the API server's audit log has nothing of usher doctor but reads and reviews of access.
+// TestNothingIsWritten: the API server's audit log has nothing of usherctl doctor but reads and reviews of access.
 func TestNothingIsWritten(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	config, err := cluster.Kubeconfig("examiner", "system:masters")

@@ -26,7 +26,7 @@ func TestRefused(t *testing.T) {
 	w["clientConfig"].(kubetest.Object)["caBundle"] = healthy.ca
 	apply(t, created(ctx, registrations+"validatingwebhookconfigurations", configuration("Validating", "refusing", w)))
 	cluster.DeleteAfter(t, registrations+"validatingwebhookconfigurations/refusing")
-	out, _ := cluster.RunProgram(ctx, binary, "doctor", "-f", pod, "--kubeconfig="+cluster.AdminKubeconfig())
+	out, _ := cluster.RunProgram(ctx, usherctl, "doctor", "-f", pod, "--kubeconfig="+cluster.AdminKubeconfig())
 	for _, text := range []string{"refused  CREATE Pod apps/a", "ca-bundle-mismatch", "taken to be of the user", "system:masters", "shows what webhooks and policies answer"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("it does not say %q: %s", text, out)
@@ -72,7 +72,7 @@ func TestRefusedByAPolicy(t *testing.T) {
 			cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/"+c.name)
 			apply(t, created(ctx, registrations+"validatingadmissionpolicies", policy))
 			apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", binding))
-			out, err := cluster.RunProgram(ctx, binary, "doctor", "-f", file, "--kubeconfig="+cluster.AdminKubeconfig())
+			out, err := cluster.RunProgram(ctx, usherctl, "doctor", "-f", file, "--kubeconfig="+cluster.AdminKubeconfig())
 			if (err == nil) != (c.name == "fine") || !strings.Contains(out, c.says) {
 				t.Errorf("%v: %s", err, out)
 			}

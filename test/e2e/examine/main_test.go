@@ -1,4 +1,4 @@
-// Package examine tests `usher doctor` without a manifest against a real API server: what is wrong is the first finding,
+// Package examine tests `usherctl doctor` without a manifest against a real API server: what is wrong is the first finding,
 // nothing is found in a healthy cluster, and nothing is written. The API accepts no loopback address as an endpoint, so the
 // tests run in a network of their own.
 package examine
@@ -21,10 +21,11 @@ import (
 )
 
 var (
-	cluster *kubetest.Cluster
-	binary  string
-	host    string // an address that endpoints may have
-	healthy *server
+	cluster  *kubetest.Cluster
+	binary   string // of usher
+	usherctl string // its path
+	host     string // an address that endpoints may have
+	healthy  *server
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +40,9 @@ func TestMain(m *testing.M) {
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
 	if host, err = kubetest.OutsideAddress(); err != nil {
+		return err
+	}
+	if usherctl, err = c.BuildUsherctl(ctx); err != nil {
 		return err
 	}
 	if binary, err = c.BuildUsher(ctx); err != nil {
@@ -188,7 +192,7 @@ func endpoints(ctx context.Context, namespace, service, address string, ready bo
 	return err
 }
 
-// report is the tested part of what `usher doctor -o json` prints.
+// report is the tested part of what `usherctl doctor -o json` prints.
 type report struct {
 	Kind, Name, Webhook, Verdict string
 	Findings                     []finding
@@ -196,10 +200,10 @@ type report struct {
 
 type finding struct{ ID, Severity, Object, Message, Fix, Look, Link string }
 
-// doctor runs `usher doctor` with a kubeconfig, and returns all findings in order and the exit code.
+// doctor runs `usherctl doctor` with a kubeconfig, and returns all findings in order and the exit code.
 func doctor(ctx context.Context, t *testing.T, kubeconfig string, flags ...string) (found []finding, code int) {
 	t.Helper()
-	out, err := cluster.RunProgram(ctx, binary, append([]string{"doctor", "-o", "json", "--kubeconfig=" + kubeconfig}, flags...)...)
+	out, err := cluster.RunProgram(ctx, usherctl, append([]string{"doctor", "-o", "json", "--kubeconfig=" + kubeconfig}, flags...)...)
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		code = ended.ExitCode()

@@ -63,7 +63,7 @@ func TestResourcesOfFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	apply(t, os.WriteFile(dir+"/all.json", []byte(encode(configuration("Validating", "all", w))), 0o600))
-	out, _ := cluster.RunProgram(ctx, binary, "doctor", "--cluster-dir="+dir)
+	out, _ := cluster.RunProgram(ctx, usherctl, "doctor", "--cluster-dir="+dir)
 	if strings.Contains(out, "rule-") || !strings.Contains(out, "1 webhook in 1 configuration: ") {
 		t.Error(out)
 	}

@@ -195,7 +195,7 @@ func TestNarrowed(t *testing.T) {
 			before := state(ctx, t)
 			out, err := cluster.RunProgram(ctx, binary, "webhooks", "apply", "--as-installed", "--yes", "--service=usher/usher", "--kubeconfig="+cluster.AdminKubeconfig())
 			apply(t, err)
-			for _, text := range []string{"apart from what others have added", "validate-pods.usher.dev: stays", "leaves out more than usher does: " + c.says, "usher doctor --service usher/usher"} {
+			for _, text := range []string{"apart from what others have added", "validate-pods.usher.dev: stays", "leaves out more than usher does: " + c.says, "usherctl doctor --service usher/usher"} {
 				if !strings.Contains(out, text) {
 					t.Errorf("it does not say %q: %s", text, out)
 				}
@@ -217,7 +217,7 @@ func TestEveryCommand(t *testing.T) {
 		t.Skip("it is about TestPlanted and TestUsher, which were not run")
 	}
 	ctx := cluster.Within(t, time.Minute)
-	out, err := cluster.RunProgram(ctx, binary, "doctor", "--list")
+	out, err := cluster.RunProgram(ctx, usherctl, "doctor", "--list")
 	apply(t, err)
 	for line := range strings.Lines(out) {
 		id := strings.Fields(line)[0]

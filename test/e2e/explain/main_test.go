@@ -1,4 +1,4 @@
-// Package explain tests `usher explain` in a real control plane: who changed a pod, with webhooks of others around
+// Package explain tests `usherctl explain` in a real control plane: who changed a pod, with webhooks of others around
 // usher's, and why no pods appear.
 //
 //	authors_test.go  50 pods, three webhooks: each operation has its author, and nothing is called exact that is not
@@ -18,8 +18,9 @@ import (
 )
 
 var (
-	cluster *kubetest.Cluster
-	usher   *kubetest.Usher
+	cluster  *kubetest.Cluster
+	usher    *kubetest.Usher
+	usherctl string // its path
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +29,9 @@ func TestMain(m *testing.M) {
 
 func start(ctx context.Context, c *kubetest.Cluster) (err error) {
 	cluster = c
+	if usherctl, err = c.BuildUsherctl(ctx); err != nil {
+		return err
+	}
 	if err := cluster.ApplyDeploy(ctx, "deploy/crds"); err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// report is the part of usher explain's JSON that the tests read.
+// report is the part of usherctl explain's JSON that the tests read.
 type report struct {
 	Source, Kind, Namespace, Name, Operation, Verdict, Hint string
 	Calls                                                   []call
@@ -79,10 +83,10 @@ type call struct {
 	After                                                          json.RawMessage
 }
 
-// explain runs usher explain, and returns what it prints and its exit code.
+// explain runs usherctl explain, and returns what it prints and its exit code.
 func explain(ctx context.Context, t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	command := exec.CommandContext(ctx, usher.Binary(), append([]string{"explain"}, args...)...)
+	command := exec.CommandContext(ctx, usherctl, append([]string{"explain"}, args...)...)
 	raw, err := command.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(raw) + string(failed.Stderr), failed.ExitCode()
@@ -93,7 +97,7 @@ func explain(ctx context.Context, t *testing.T, args ...string) (out string, cod
 
 func reports(ctx context.Context, t *testing.T, args ...string) (all []report) {
 	t.Helper()
-	command := exec.CommandContext(ctx, usher.Binary(), append([]string{"explain", "-o", "json"}, args...)...)
+	command := exec.CommandContext(ctx, usherctl, append([]string{"explain", "-o", "json"}, args...)...)
 	raw, err := command.Output()
 	if err := json.Unmarshal(raw, &all); err != nil {
 		t.Fatalf("%v\n%s", err, raw)

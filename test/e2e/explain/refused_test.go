@@ -206,7 +206,7 @@ func reader(ctx context.Context, t *testing.T) string {
 		}
 		for _, e := range all {
 			if e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" {
-				t.Errorf("usher explain sent %s %s", e.Verb, e.RequestURI)
+				t.Errorf("usherctl explain sent %s %s", e.Verb, e.RequestURI)
 			}
 		}
 	})

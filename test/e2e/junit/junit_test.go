@@ -36,7 +36,7 @@ name: has an unknown key
 expects: {}
 `
 
-// TestSchema validates reports of `usher test` and `usher review` with xmllint. A report that breaks the schema is found.
+// TestSchema validates reports of `usherctl test` and `usherctl review` with xmllint. A report that breaks the schema is found.
 func TestSchema(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -48,7 +48,7 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	usher, dir := build(ctx, t), t.TempDir()
+	usherctl, dir := build(ctx, t), t.TempDir()
 	write(t, filepath.Join(dir, "case.yaml"), cases)
 	write(t, filepath.Join(dir, "unused.txt"), "")
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestSchema(t *testing.T) {
 		{"reviews", []string{"review", "samples/manifests", "-o", "junit"}, 1, `errors="0"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report := run(ctx, t, usher, c.args, c.code)
+			report := run(ctx, t, usherctl, c.args, c.code)
 			if !strings.Contains(report, c.want) {
 				t.Errorf("%s is not in the report:\n%.1000s", c.want, report)
 			}
@@ -82,22 +82,22 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// build builds usher, whose sources are three directories up.
+// build builds usherctl, whose sources are three directories up.
 func build(ctx context.Context, t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "usher")
+	file := filepath.Join(t.TempDir(), "usherctl")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, ".")
-	cmd.Dir = "../../.."
+	cmd.Dir = "../../../usherctl"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return file
 }
 
-// run runs usher in the root of the repository, and returns what it prints.
-func run(ctx context.Context, t *testing.T, usher string, args []string, code int) string {
+// run runs usherctl in the root of the repository, and returns what it prints.
+func run(ctx context.Context, t *testing.T, usherctl string, args []string, code int) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, usher, args...)
+	cmd := exec.CommandContext(ctx, usherctl, args...)
 	cmd.Dir = "../../.."
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {

@@ -121,6 +121,22 @@ func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 	return file, err
 }
 
+// BuildUsherctl builds usherctl as `make build` does, and returns the path of the binary.
+func (c *Cluster) BuildUsherctl(ctx context.Context) (string, error) {
+	file := c.file("bin-usherctl")
+	_, err := c.run(ctx, "", "env", "HOME="+os.Getenv("HOME"), "CGO_ENABLED=0", "go", "build", "-C", "usherctl", "-trimpath", "-o", file, ".")
+	return file, err
+}
+
+// Usherctl runs a command of usherctl and returns its output.
+func (c *Cluster) Usherctl(ctx context.Context, args ...string) (string, error) {
+	file, err := c.BuildUsherctl(ctx)
+	if err != nil {
+		return "", err
+	}
+	return c.run(ctx, "", file, args...)
+}
+
 // buildUsherArgs are the arguments of go that build usher.
 func buildUsherArgs(file string) []string {
 	return []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=e2e", "-o", file, "."}

@@ -1,4 +1,4 @@
-// Package newstep tests what `usher new step` writes, in a copy of the checkout: with the goldens that it writes too, the tests of the
+// Package newstep tests what `usherctl new step` writes, in a copy of the checkout: with the goldens that it writes too, the tests of the
 // house pass at once.
 package newstep
 
@@ -12,13 +12,13 @@ import (
 func TestNewStep(t *testing.T) {
 	dir := copyOf(t, filepath.Join("..", "..", ".."))
 	for _, line := range []string{
-		"go build -o bin/usher .",
-		"bin/usher new step mark-pods --no-golden",
-		"bin/usher new step good-pods --validator --no-golden",
-		"bin/usher new step known-pods --validator --section --no-golden",
-		"bin/usher new step settled-pods --section",
+		"go build -C usherctl -o ../bin/usherctl .",
+		"bin/usherctl new step mark-pods --no-golden",
+		"bin/usherctl new step good-pods --validator --no-golden",
+		"bin/usherctl new step known-pods --validator --section --no-golden",
+		"bin/usherctl new step settled-pods --section",
 		"go vet ./mutators ./validators",
-		"go test . ./mutators ./validators",
+		"go test ./mutators ./validators ./test/promises",
 		"go test ./test/process -run 'Golden|SamplesAreTested|EverythingTogether|HalfAPolicy'",
 	} {
 		run := exec.CommandContext(t.Context(), "sh", "-c", line)

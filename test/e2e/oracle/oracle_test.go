@@ -136,7 +136,7 @@ func startWorld(ctx context.Context, box *kubetest.Cluster, root, gates, name st
 
 // routes returns the paths of the binary.
 func routes(ctx context.Context, usher *kubetest.Usher, open string) (map[string]bool, error) {
-	text, err := usher.Run(ctx, "steps", "--suite=core,colocation", "-o", "json", open)
+	text, err := usher.Cluster().Usherctl(ctx, "steps", "--suite=core,colocation", "-o", "json", open)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func load(t *testing.T, all []entry) map[int][]string {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = sandbox.RunProgram(t.Context(), running[""].usher.Binary(), "steps", "--effective", "--config", file)
+	_, err = sandbox.Usherctl(t.Context(), "steps", "--effective", "--config", file)
 	if err == nil {
 		return nil
 	}

@@ -151,7 +151,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 		text := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: ` + replicas +
 			`, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1, memory: 1Mi}}}]}}}}`
 		stored(t, os.WriteFile(manifest, []byte(text), 0o600))
-		return usher.Run(ctx, "quota", "-n", "command-tenant", "-f", manifest, "--kubeconfig", config)
+		return cluster.Usherctl(ctx, "quota", "-n", "command-tenant", "-f", manifest, "--kubeconfig", config)
 	}
 	for replicas, want := range map[string]string{"3": "3      yes   command-tenant (spec.max)", "4": "4      no    command-tenant (spec.max)"} {
 		out, err := ask(replicas)
@@ -160,8 +160,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 		}
 	}
 	err = createPod(ctx, "command-tenant", "large", "", "4")
-	kubetest.RefusedWith(t, err, "`usher quota -n command-tenant` shows what is left")
-	if out, err := usher.Run(ctx, "quota", "-n", "command", "--kubeconfig", config); err == nil || !strings.Contains(err.Error(), "may not be read") {
+	kubetest.RefusedWith(t, err, "`usherctl quota -n command-tenant` shows what is left")
+	if out, err := cluster.Usherctl(ctx, "quota", "-n", "command", "--kubeconfig", config); err == nil || !strings.Contains(err.Error(), "may not be read") {
 		t.Errorf("another namespace: %v\n%s", err, out)
 	}
 }

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"usher.dev/usher/internal/answer"
+	"usher.dev/usher/internal/printable"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Say prints lines. They may have texts of others, such as the subject of a CA in a caBundle.
+func (s Streams) Say(lines ...string) {
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(s.Out, printable.Line(line))
+	}
+}
+
+// Confirm asks a person. Without a terminal there must be --yes.
+func (s Streams) Confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !IsTerminal(s.In) {
+		return errors.New("standard input is no terminal, so there is no answer: pass --yes to continue without a question")
+	}
+	_, _ = fmt.Fprint(s.Out, question+" [y/N] ")
+	answer, _ := bufio.NewReader(s.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	s.Say("nothing was done")
+	return ErrDenied
+}
+
+// OpenFile opens a file; - is standard input.
+func (s Streams) OpenFile(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(s.In), nil
+	}
+	return os.Open(name)
+}
+
+// Style returns how text is printed: in color on a terminal.
+func (s Streams) Style() answer.Style {
+	return answer.Style{Color: IsTerminal(s.Out) && os.Getenv("NO_COLOR") == ""}
+}
+
+// IsTerminal reports whether w is a terminal; other devices, such as /dev/null, are none.
+func IsTerminal(w any) bool {
+	if out, is := w.(*Output); is {
+		w = out.Writer
+	}
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

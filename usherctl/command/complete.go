@@ -1,0 +1,46 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/usherctl/learn"
+)
+
+// completion says how a shell completes the values of flags, and the arguments of commands.
+func (p Program) completion() cli.Completion {
+	values := map[string]cobra.CompletionFunc{
+		"suite": cli.Values(p.Suites.Names()...), "path": flags.CompletePaths(p.Suites), "feature-gates": flags.CompleteGates(p.Suites),
+		"namespace": flags.CompleteNamespaces,
+		"output":    cli.Values("text", "json", "junit"), "operation": cli.Values("CREATE", "UPDATE", "DELETE", "CONNECT"),
+		"cluster": cli.Values("files", "api"),
+		"config":  cli.Manifests, "filename": cli.Manifests, "old": cli.Manifests,
+		"cluster-dir": cli.Directories, "dir": cli.Directories, "export": cli.Directories, "static-dir": cli.Directories,
+	}
+	outputs := map[string]cobra.CompletionFunc{
+		"review": cli.Values("text", "patch", "json", "junit", "review"), "steps": cli.Values("text", "json"),
+	}
+	arguments := map[string]cobra.CompletionFunc{
+		"review": cli.Manifests, "doctor": cli.Manifests, "test": cli.Directories, "steps": p.completeSteps,
+		"learn": completeLessons, "check": completeLessons, "hint": completeLessons, "reset": completeLessons, "solution": completeLessons,
+	}
+	return cli.Completion{Flags: values, Outputs: outputs, Arguments: arguments}
+}
+
+// completeLessons completes the name of a lesson.
+func completeLessons(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	lessons, _ := learn.Lessons()
+	for _, l := range lessons {
+		if len(args) == 0 {
+			names = append(names, l.Name+"\t"+l.Title)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSteps completes the name of a step.
+func (p Program) completeSteps(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	steps, _ := p.Suites.Steps()
+	return steps, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,238 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/review"
+)
+
+// doctorOptions are the flags of usherctl doctor.
+type doctorOptions struct {
+	requestFlags
+	output, service string
+	list            bool
+	clusterSource   flags.Cluster
+	examine         examineFlags
+	gates           gate.Set
+	gatesSet        bool
+	apply           string // see applyCommand
+	canary, yes     bool
+	asSet           bool // flags name the user
+}
+
+const doctorHelp = `Examine all webhook configurations of a cluster, including those of others.
+
+With FILE, a manifest or an AdmissionReview, say for each webhook whether the API server would call it for that object, and if not, which
+filter keeps the object away from it. For a Deployment, or another object with a pod template, the pod that its controller would create is
+examined too.
+
+With --canary, send the creation of a Pod, or of the objects of FILE, as a dry run, and say which webhooks of usher have answered. It asks
+first. Nothing is stored, but the webhooks of others are also called.
+
+Without --canary, the command only reads. It waits at most 5 s for an answer.
+
+The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or determined.`
+
+// doctorCommand is `usherctl doctor`.
+func (p Program) doctorCommand() *cobra.Command {
+	o := doctorOptions{clusterSource: flags.Cluster{Source: "api"}}
+	c := &cobra.Command{Use: "doctor [flags] [FILE...]", Short: "find out what is wrong with webhook configurations, and why a webhook is not called",
+		Long: doctorHelp, Example: `  # what is wrong with the webhooks of the cluster that kubectl uses?
+  usherctl doctor
+  # would a webhook be called for these objects, and if not, why?
+  usherctl doctor samples/manifests/labels.yaml --cluster-dir samples/cluster
+  # is usher really called for a new pod? (asks, then sends a dry run)
+  usherctl doctor --canary -n shop`}
+	o.addTo(c.Flags())
+	o.examine.addTo(c.Flags(), p.Suites)
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
+	c.RunE = func(c *cobra.Command, files []string) (err error) {
+		if o.gates, err = suites.Parsed("files"); err != nil {
+			return err
+		}
+		o.apply = applyCommand(c.Flags())
+		o.gatesSet = c.Flags().Changed("feature-gates")
+		o.asSet = c.Flags().Changed("as") || c.Flags().Changed("as-group")
+		o.files = append(o.files, files...)
+		if o.clusterSource.Dir != "" && !c.Flags().Changed("cluster") {
+			o.clusterSource.Source = "files"
+		}
+		if err := o.parse(p, c.Flags()); err != nil {
+			return err
+		}
+		if err := cmp.Or(o.check(), o.checkCanary(c.Flags())); err != nil {
+			return err
+		}
+		return p.doctor(c.Context(), o)
+	}
+	return c
+}
+
+func (o *doctorOptions) addTo(set *pflag.FlagSet) {
+	set.SortFlags = false
+	o.addFilesTo(set, "examine")
+	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
+	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
+	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the namespace of -n, or of FILE")
+	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")
+	o.requestFlags.addTo(set, "examine")
+	set.Lookup("as").Usage = asUsage + " (with --cluster=api the default is the user of the kubeconfig)"
+	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
+	o.clusterSource.AddTo(set)
+	o.clusterSource.AddStaticTo(set, "")
+}
+
+func (o *doctorOptions) check() error {
+	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
+		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
+	}
+	if o.list && (len(o.files) > 0 || o.output == "junit") {
+		return errors.New("--list takes no files, and prints text or json")
+	}
+	if len(o.templates) > 0 && len(o.files) == 0 {
+		return errors.New("--template-path goes with files: name the files of the custom resources, or leave it out")
+	}
+	return o.clusterSource.Check()
+}
+
+// doctor examines the cluster, or what it does with some objects.
+func (p Program) doctor(ctx context.Context, o doctorOptions) error {
+	if o.list {
+		return p.printChecks(o.output)
+	}
+	examine := p.examine
+	ofObjects := len(o.files) > 0 || o.canary
+	switch {
+	case o.canary:
+		examine = p.sendCanaries
+	case ofObjects:
+		examine = p.examineRequests
+	}
+	reports, err := examine(ctx, o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.output != "text":
+		if err := p.printReports(o.output, "usherctl doctor", reports); err != nil {
+			return err
+		}
+	case ofObjects:
+		for _, report := range reports {
+			review.Text(p.Out, report, p.style())
+			_, _ = fmt.Fprintln(p.Out)
+		}
+	default:
+		p.printExamination(reports)
+	}
+	return exit(review.ExitOf(reports), "something could not be examined")
+}
+
+// printChecks prints what doctor looks for, in the order of its findings' weight.
+func (p Program) printChecks(output string) error {
+	if output == "json" {
+		return review.WriteJSON(p.Out, doctor.Checks())
+	}
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	for _, c := range doctor.Checks() {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", c.ID, c.Severity, c.Doc)
+	}
+	_ = table.Flush()
+	return nil
+}
+
+// examineRequests examines for each object which webhooks are called.
+func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review.Report, error) {
+	source, err := o.clusterSource.OpenSource()
+	if err != nil {
+		return nil, err
+	}
+	usher, err := p.usherIn(ctx, source, o)
+	if err != nil {
+		return nil, err
+	}
+	examiner, err := p.examinerOf(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	usher = examiner.Settle(usher)
+	who, err := o.sender(ctx, source, examiner)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := p.documentsOf(o)
+	if err != nil {
+		return nil, err
+	}
+	examiner.Learn(ctx, documents, o.Options)
+	calls := examiner.Calls(ctx, o.clusterSource.Roots(), usher)
+	var reports []review.Report
+	for _, d := range documents {
+		reports = append(reports, examiner.Judge(ctx, d, o.Options, calls))
+	}
+	if len(reports) > 0 {
+		last := &reports[len(reports)-1]
+		last.Hint = strings.TrimSpace(last.Hint + "\n" + strings.Join(notJudged(source, examiner, usher, who), "\n"))
+	}
+	return reports, nil
+}
+
+// sender returns whom the requests of manifests are taken to come from: the user of the kubeconfig, unless flags name one.
+func (o doctorOptions) sender(ctx context.Context, source reader.Source, examiner *doctor.Examiner) (string, error) {
+	user, groups := o.User, o.Groups
+	if source.Live() && !o.asSet {
+		who, err := examiner.AskCaller(ctx)
+		if err != nil {
+			return "", fmt.Errorf("whom the API server takes the user of the kubeconfig for is not known: %w; pass --as and --as-group", err)
+		}
+		user, groups = who.Username, who.Groups
+	}
+	return fmt.Sprintf("the requests are taken to be of the user %s, of the groups %s", user, review.List(groups)), nil
+}
+
+// notJudged returns who is taken to send the requests, and what was not looked at.
+func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Usher, who string) (lines []string) {
+	if source.Live() {
+		lines = append(lines, who)
+	}
+	if len(examiner.Ushers()) == 0 {
+		lines = append(lines, "no webhook of usher is registered")
+	} else if usher.Unknown != nil {
+		lines = append(lines, fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown))
+	}
+	if !source.Live() {
+		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
+	}
+	return append(lines, "not looked at: "+doctor.InFiles(source)+", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
+		"kubectl apply --dry-run=server shows what webhooks and policies answer")
+}
+
+// documentsOf returns the objects of the files, with the pods that controllers would make of them.
+func (p Program) documentsOf(o doctorOptions) ([]review.Document, error) {
+	documents := p.readDocuments(o.files, o.recursive)
+	err := review.CheckTemplates(documents, o.templates)
+	if err != nil || !o.makesPods() {
+		return documents, err
+	}
+	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
+}
+
+func (p Program) examinerOf(ctx context.Context, source reader.Source) (*doctor.Examiner, error) {
+	return doctor.NewExaminer(ctx, source, review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates()))))
+}

@@ -1,0 +1,104 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/certs/rotation"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/server"
+	"usher.dev/usher/server/installed"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/review"
+)
+
+// examineFlags say how usher is run, where its Deployment does not.
+type examineFlags struct {
+	config, user string
+	suites       []string
+}
+
+func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
+	set.StringVar(&o.user, "user", "", "user name of usher at the API server (default: that of the service account usher in the Service's "+
+		"namespace)")
+	set.StringVar(&o.config, "config", "", "policy file that usher serves (default: that of its Deployment, or else the embedded policy)")
+	set.StringSliceVar(&o.suites, "suite", nil, "suites whose routes should be registered, separated by commas (default: those with a "+
+		"registered route): "+suites.Describe())
+}
+
+// examine examines all webhook configurations of the cluster.
+func (p Program) examine(ctx context.Context, o doctorOptions) ([]review.Report, error) {
+	source, err := o.clusterSource.OpenSource()
+	if err != nil {
+		return nil, err
+	}
+	usher, err := p.usherIn(ctx, source, o)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Examine(ctx, source, o.clusterSource.Roots(), usher), nil
+}
+
+// usherIn returns what usher serves in a cluster and how it should be registered: as the flags say, and else as its
+// Deployment does.
+func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOptions) (u doctor.Usher, err error) {
+	if u.At, err = webhooks.NewAddress(o.service, "", ""); err != nil {
+		return u, err
+	}
+	if u.At.User = o.examine.user; u.At.User == "" {
+		u.At.User = "system:serviceaccount:" + u.At.Namespace + ":usher"
+	}
+	in, err := installed.Of(ctx, source, p.Suites, u.At, o.examine.config, o.gates, o.gatesSet)
+	if err != nil {
+		return u, err
+	}
+	u.Deployed, u.Unusable, u.Unknown, u.Assumed = in.Deployed, in.Unusable, in.Unknown, in.Assumed
+	if u.Unusable != nil {
+		u.Unknown = errors.New("usher has no policy that it can load")
+	}
+	for _, r := range in.Table() {
+		u.Paths = append(u.Paths, r.Path)
+	}
+	u.Needed = func(registered []string) []webhooks.Hook {
+		return webhooks.HooksOf(webhooks.OneAmplifier(server.RegisteredRoutes(in.Instance, o.examine.suites, registered)), u.At)
+	}
+	u.Apply = o.apply
+	if in.Deployed.Flag("cluster") == "api" {
+		u.Watching = p.Suites.Rights(in.Routes())
+	}
+	if in.Deployed.Flag("certs") == "managed" {
+		u.Writing = slices.Concat(rotation.SecretRights(), rotation.ConfigurationRights())
+	}
+	return u, nil
+}
+
+// applyCommand returns the command that restores usher's registration, with the flags of doctor that say how usher is run.
+func applyCommand(doctor *pflag.FlagSet) string {
+	words := []string{"usher webhooks apply --as-installed"}
+	doctor.Visit(func(f *pflag.Flag) {
+		if cli.SuiteOf(f) != "" || slices.Contains([]string{"config", "suite", "user", "feature-gates"}, f.Name) {
+			words = append(words, review.Word("--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// printExamination prints the findings, the worst first, and how much was examined.
+func (p Program) printExamination(reports []review.Report) {
+	review.Findings(p.Out, reports, p.style())
+	for _, r := range reports {
+		if r.Hint != "" {
+			_, _ = fmt.Fprintln(p.Out, r.Hint)
+		}
+	}
+	_, _ = io.WriteString(p.Out, doctor.Summary(reports)+"\n")
+}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/colocation"
+	"usher.dev/usher/server/suite"
+)
+
+// malformed has a policy and a binding with values of wrong types, beside sound ones.
+const malformed = `apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: typo}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}
+  validations: [{expression: false}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: typo}
+spec: {policyName: typo, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: sound}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: sound}
+spec: {policyName: sound, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: text}
+spec: {policyName: sound, validationActions: Deny}
+`
+
+// TestDoctorOfMalformedFiles: an object with a value of a wrong type is named, with the field and no Go type, and the others are examined.
+func TestDoctorOfMalformedFiles(t *testing.T) {
+	dir := t.TempDir()
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	doctor := func(cluster string, args ...string) (int, string) {
+		for file, text := range map[string]string{filepath.Join(dir, "all.yaml"): cluster, pod: "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
+		code := program.Run(t.Context(), append([]string{"doctor", "--cluster-dir", dir}, args...))
+		return code, out.String()
+	}
+	const policy, binding = "ValidatingAdmissionPolicy typo", "ValidatingAdmissionPolicyBinding text"
+	const text, list = "spec.validations.expression: must be text, and is true or false", "spec.validationActions: must be a list, and is text"
+	for _, c := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{pod}, 1, []string{"policy-refuses: ValidatingAdmissionPolicy sound", "not judged: what the " + policy + " says: " + text, "not judged: what the " + binding + " says: " + list}},
+		{nil, 2, []string{policy + ": " + text + ". Not looked at: what it says. Correct the file.", binding + ": " + list, "2 things that could not be examined"}},
+	} {
+		code, out := doctor(malformed, c.args...)
+		for _, want := range c.says {
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not say %q: %s", want, out)
+			}
+		}
+		if code != c.code || strings.Contains(out, "Go struct") || strings.Contains(out, "policy-") && len(c.args) == 0 || strings.Contains(out, "readyz") {
+			t.Errorf("exit code %d, want %d: %s", code, c.code, out)
+		}
+	}
+	webhooks := "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a, clientConfig: {service: {name: true}}}]}"
+	if code, out := doctor(webhooks, pod); code != 2 || !strings.Contains(out, "usherctl: ValidatingWebhookConfiguration w: webhooks.clientConfig.service.name: must be text, and is true or false") {
+		t.Error(code, out)
+	}
+}

@@ -1,0 +1,59 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/review"
+)
+
+// explainObject explains an object from the audit log.
+func (p Program) explainObject(o explainOptions, args []string) ([]review.Report, error) {
+	if len(o.logs) == 0 {
+		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
+	}
+	filter := explain.Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
+	switch {
+	case len(args) == 2:
+		filter.Kind, filter.Name = args[0], args[1]
+	case len(args) == 1:
+		filter.Name = args[0]
+		if namespace, name, found := strings.Cut(args[0], "/"); found {
+			filter.Namespace, filter.Name = namespace, name
+		}
+	}
+	return p.requestsOf(o)(filter)
+}
+
+// requestsOf returns the search of the audit logs; nil if there are none.
+func (p Program) requestsOf(o explainOptions) explain.Requests {
+	if len(o.logs) == 0 {
+		return nil
+	}
+	return func(filter explain.Filter) ([]review.Report, error) {
+		log := explain.NewLog(filter)
+		for _, name := range o.logs {
+			if err := p.readLog(log, name); err != nil {
+				return nil, err
+			}
+		}
+		return log.Reports(o.Options), nil
+	}
+}
+
+func (p Program) readLog(log *explain.Log, name string) error {
+	in, err := p.streams().OpenFile(name)
+	if err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	if name == "-" {
+		name = "standard input"
+	}
+	if err := log.Read(name, in); err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	return nil
+}

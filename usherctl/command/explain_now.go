@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/config"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/review"
+)
+
+// syncTime is the timeout for receiving the state of the cluster.
+const syncTime = 15 * time.Second
+
+// explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
+func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]review.Report, error) {
+	from, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
+	if err != nil {
+		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
+	}
+	client, err := apiserver.New(from)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := o.clusterSource.NamespaceOr(o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	source, err := reader.API(client).WithStatic(o.clusterSource.Static...)
+	if err != nil {
+		return nil, err
+	}
+	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
+	in.Policy = func(ctx context.Context) (explain.Policy, error) {
+		hooks := hooksOf(ctx, in.Source)
+		policy, err := p.policyOf(ctx, &o, in.Source)
+		if err != nil {
+			return explain.Policy{Hooks: hooks}, err
+		}
+		by := p.explainedBy(policy, o.gates)
+		by.Hooks = hooks
+		return by, nil
+	}
+	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
+		return p.reviewNow(ctx, o, in, policy.Policy, workload)
+	}
+	return in.Explain(ctx, args)
+}
+
+// reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
+// routes that are registered there and reached. It is a dry run: nothing is written.
+func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]review.Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	now, err := p.loadNow(ctx, o, policy)
+	if err != nil {
+		return nil, err
+	}
+	run := &reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
+	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
+	run.instance, run.routes = now, review.Explained(now.Routes())
+	for i := range run.routes {
+		if !o.ShowValues { // the mask knows whole values, and explanations cut them
+			run.routes[i].Chain = run.routes[i].Chain.HidingValues()
+		}
+	}
+	namespace, err := in.Source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
+	reports, err := run.reportAll(ctx, pods, review.Document{JSON: namespace})
+	for i := range reports {
+		if reports[i].Exit() == review.Fine {
+			reports[i].Webhooks = nil // each is called, or is not for the pod
+		}
+	}
+	return reports, err
+}
+
+// loadNow loads usher with the state of the cluster, and waits until it has arrived.
+func (p Program) loadNow(ctx context.Context, o explainOptions, policy *config.Policy) (suite.Instance, error) {
+	in, err := suite.Load(suite.Setup{Suites: p.Suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.From()})
+	if err != nil {
+		return in, err
+	}
+	go in.Cluster.Run(ctx)
+	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	defer cancel()
+	for in.Cluster.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return in, fmt.Errorf("the pod could not be reviewed as of now: %w", errors.Join(append(in.Cluster.Problems(), in.Cluster.Ready())...))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return in, nil
+}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/config"
+	"usher.dev/usher/server/installed"
+	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/webhookmatch"
+)
+
+// policyFile is a policy and the file that it is from.
+type policyFile struct {
+	*config.Policy
+	name string
+	text []byte
+}
+
+// readPolicy reads the policy of a file, or the embedded one.
+func (p Program) readPolicy(file string) (policyFile, error) {
+	schema := p.Suites.Schema()
+	f := policyFile{name: cmp.Or(file, "embedded-policy")}
+	var err error
+	if f.text, err = config.Content(file, schema); err != nil {
+		return f, fmt.Errorf("--config: %w", err)
+	}
+	return f, f.parse(schema)
+}
+
+func (f *policyFile) parse(schema config.Schema) error {
+	policy, problems := config.Parse(f.text, schema)
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %w", f.name, errors.Join(problems...))
+	}
+	f.Policy = policy
+	return nil
+}
+
+// line returns where the policy has a section, such as policy.yaml:12, and its entry that a text names; "" without a
+// section.
+func (f *policyFile) line(section, text string) string {
+	if section == "" {
+		return ""
+	}
+	line, entry := explain.PolicyLine(f.text, section, text)
+	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
+	if line == 0 {
+		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
+	}
+	if entry != "" {
+		where += ", " + entry
+	}
+	return where
+}
+
+// knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if
+// there is one.
+func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
+	var source reader.Source
+	if o.inCluster() {
+		if source, err = o.clusterSource.OpenSource(); err != nil {
+			return by, err
+		}
+	}
+	var policy policyFile
+	if o.clusterSource.Source == "api" {
+		policy, err = p.policyOf(ctx, &o, source)
+	} else {
+		policy, err = p.readPolicy(o.config)
+	}
+	switch {
+	case err == nil:
+		by = p.explainedBy(policy, o.gates)
+	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
+		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
+	}
+	if o.inCluster() {
+		by.Hooks = hooksOf(ctx, source)
+	}
+	return by, nil
+}
+
+// hooksOf returns the webhooks of a cluster, as far as they can be read.
+func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Hook {
+	return func() []webhookmatch.Hook {
+		hooks, _ := doctor.Hooks(ctx, source) // without, a command is printed that lists them
+		return hooks
+	}
+}
+
+// explainedBy returns a policy as refusals are explained by it.
+func (p Program) explainedBy(policy policyFile, gates gate.Set) explain.Policy {
+	return explain.Policy{Policy: policy.Policy, Routes: p.Suites.Table(policy.Policy, gates), Line: policy.line,
+		Override: func(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }}
+}
+
+// policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
+func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.Source) (policyFile, error) {
+	if o.config != "" {
+		return p.readPolicy(o.config)
+	}
+	namespace, name, ok := strings.Cut(o.service, "/")
+	if !ok {
+		return policyFile{}, fmt.Errorf("--service %s: must be namespace/name", o.service)
+	}
+	usher, err := installed.Find(ctx, source, namespace, name)
+	if err != nil {
+		return policyFile{}, err
+	}
+	policy := policyFile{name: usher.Name, text: usher.Text}
+	switch {
+	case usher.Name != "":
+		err = policy.parse(p.Suites.Schema())
+	case usher.Flag("config") != "":
+		return policyFile{}, errors.New("the Deployment's --config is not of a ConfigMap")
+	default:
+		policy, err = p.readPolicy("")
+	}
+	if gates := usher.Flag("feature-gates"); err == nil && gates != "" && !o.gatesSet {
+		o.gates, err = p.Suites.ParseGates(gates)
+	}
+	return policy, err
+}

@@ -1,0 +1,126 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/usherctl/learn"
+	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/webhookmatch"
+)
+
+// learnTools returns what lessons are checked with: the same as the commands test and doctor.
+func (p Program) learnTools(kubeconfig string) learn.Tools {
+	return learn.Tools{Case: p.learnCase, Called: p.learnCalled, Doctor: p.learnDoctor, Get: learnGet(kubeconfig)}
+}
+
+// learnCase runs one case whose files are in a folder.
+func (p Program) learnCase(ctx context.Context, folder string, document []byte) (differences []string, err error) {
+	found, problems := policytest.Read(filepath.Join(folder, "check.case.yaml"), document)
+	if len(problems) > 0 || len(found) != 1 {
+		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
+	}
+	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
+	for _, r := range program.Run(ctx, found, func(int) {}) {
+		for _, f := range r.Report.Findings {
+			differences = append(differences, f.Message)
+		}
+		if r.Report.Exit() != review.Fine && len(differences) == 0 {
+			differences = append(differences, string(r.Report.Verdict))
+		}
+		if r.Report.Verdict == review.Errored {
+			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
+		}
+	}
+	return differences, nil
+}
+
+// learnCalled returns for which object of a manifest the API server would call a webhook, or not, against what should be.
+func (p Program) learnCalled(ctx context.Context, c learn.Called, manifest []byte) (wrong string, err error) {
+	source, err := reader.Files(c.Cluster)
+	if err != nil {
+		return "", err
+	}
+	examiner, err := p.examinerOf(ctx, source)
+	if err != nil {
+		return "", err
+	}
+	o := review.Options{Operation: admissionv1.Operation(cmp.Or(c.Operation, "CREATE")), SubResource: c.SubResource,
+		User: cmp.Or(c.As, "kubernetes-admin"), Namespace: "default"}
+	o.Groups = review.GroupsOf(o.User)
+	documents := review.Read(c.Manifest, bytes.NewReader(manifest))
+	examiner.Learn(ctx, documents, o)
+	for _, d := range documents {
+		if d.Err != nil {
+			return "", fmt.Errorf("%s: %w", c.Manifest, d.Err)
+		}
+		if r := examiner.Examine(ctx, d, o); r.Kind != "Namespace" {
+			if why, is := calledAs(r, c); !is {
+				return fmt.Sprintf("%s %s %s/%s: %s", r.Operation, r.Kind, r.Namespace, r.Name, why), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// calledAs reports whether a webhook is called, or not, as it should be for the request of a report, and what is instead.
+func calledAs(r review.Report, c learn.Called) (why string, is bool) {
+	for _, w := range r.Webhooks {
+		switch {
+		case w.Name != c.Webhook:
+		case w.Filter == webhookmatch.Unknown:
+			return "whether " + c.Webhook + " is called is not known: " + w.Why, false
+		case w.Called:
+			return c.Webhook + " is called", c.Is
+		default:
+			return c.Webhook + " is not called: " + w.Filter + ": " + w.Why, !c.Is
+		}
+	}
+	return "no configuration has the webhook " + c.Webhook, false
+}
+
+// learnDoctor returns the ids of the findings in the cluster that a folder stands for.
+func (p Program) learnDoctor(ctx context.Context, cluster string) (ids []string, err error) {
+	reports, err := p.examine(ctx, doctorOptions{service: "usher/usher", clusterSource: flags.Cluster{Source: "files", Dir: cluster}})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids, nil
+}
+
+// learnGet returns a function that reads objects of the cluster.
+func learnGet(kubeconfig string) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		config, err := apiserver.LoadConfig(kubeconfig, "")
+		if err != nil {
+			return nil, fmt.Errorf("%w; %w", err, learn.ErrNoCluster)
+		}
+		client, err := apiserver.New(config)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := client.Get(ctx, path)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return raw, err
+	}
+}

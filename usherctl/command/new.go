@@ -1,0 +1,75 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/usherctl/scaffold"
+)
+
+const newHelp = `Write a new step of the core suite into a checkout: the step, its test, its line in the list and a sample, ready to compile. The step
+is about a label until you write it; what there is to write is marked TODO. Then the goldens are written, by make golden.
+
+With --section the step has settings in the policy file, and does nothing without them.`
+
+// newOptions are the flags of usherctl new step.
+type newOptions struct {
+	dir                          string
+	section, validator, noGolden bool
+}
+
+// newCommand is `usherctl new`, which has the command step.
+func (p Program) newCommand() *cobra.Command {
+	var o newOptions
+	c := &cobra.Command{Use: "new", Short: "write a new step into a checkout", Args: cli.NoArgs,
+		Example: "  # a mutator with settings\n  usherctl new step team-label --section --no-golden",
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("usage: usherctl new step NAME [flags]; `usherctl new step --help` lists the flags")
+		}}
+	step := &cobra.Command{Use: "step NAME", Short: "write a mutator or validator, with its test, sample and section", Long: newHelp,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  # a validator of pods, with settings
+  usherctl new step host-names --validator --section --no-golden`,
+		RunE: func(c *cobra.Command, names []string) error { return p.newStep(c, o, names[0]) }}
+	step.Flags().SortFlags = false
+	step.Flags().BoolVar(&o.section, "section", false, "give it settings, in a section of the policy file")
+	step.Flags().BoolVar(&o.validator, "validator", false, "write a validator (default: a mutator)")
+	step.Flags().StringVar(&o.dir, "dir", ".", "root of the checkout")
+	step.Flags().BoolVar(&o.noGolden, "no-golden", false, "do not run make golden")
+	c.AddCommand(step)
+	return c
+}
+
+// newStep writes a step, and then the goldens.
+func (p Program) newStep(c *cobra.Command, o newOptions, name string) error {
+	if steps, _ := p.Suites.Steps(); slices.Contains(steps, name) {
+		return fmt.Errorf("there is a step %s: choose another name", name)
+	}
+	step, err := scaffold.New(o.dir, name, o.section, o.validator)
+	if err != nil {
+		return err
+	}
+	if o.section && slices.Contains(p.Suites.Schema().Names(), step.Key()) {
+		return fmt.Errorf("the policy has a section %s: choose another name", step.Key())
+	}
+	files, err := step.Write(o.dir)
+	if err != nil {
+		return err
+	}
+	p.streams().Say(files...)
+	if !o.noGolden {
+		p.streams().Say("make golden: compiles the step and writes the goldens; a minute or more")
+		golden := exec.CommandContext(c.Context(), "make", "-C", o.dir, "golden")
+		golden.Stdout, golden.Stderr = p.Err, p.Err
+		if err := golden.Run(); err != nil {
+			return fmt.Errorf("make golden: %w", err)
+		}
+	}
+	p.streams().Say("Now fill in what is marked TODO, run make golden, and read its diff; docs/writing-a-step.md explains it.")
+	return nil
+}

@@ -1,0 +1,137 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/internal/poddefaults"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/usage"
+)
+
+const quotaHelp = `Print what the elastic quotas of a namespace have left, and whose limit decides that: the quota's own, or that of one above it.
+
+It needs only the right to list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not read is
+"not known", and "at most" means that less may be left, because a quota that may not be read, or whose use is not known, may have less.
+
+With -f, print what the pods of a manifest would take, and whether they fit. Of a Job, the pods that run at the same time count. If pods lack
+requests, the right to list limitranges is needed, too.
+
+The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if that is not known.`
+
+// quotaOptions are the flags of usherctl quota.
+type quotaOptions struct {
+	namespace, output string
+	files             []string
+	clusterSource     flags.Cluster
+	gates             gate.Set
+}
+
+// quotaCommand is `usherctl quota`.
+func (p Program) quotaCommand() *cobra.Command {
+	o := quotaOptions{clusterSource: flags.Cluster{Source: "api"}}
+	c := &cobra.Command{Use: "quota [flags]", Short: "what an elastic quota has left, and what a manifest would take", Long: quotaHelp, Args: cli.NoArgs,
+		Example: `  # what is left for the pods of a namespace?
+  usherctl quota -n team-a --cluster-dir samples/cluster
+  # would these pods fit?
+  usherctl quota -n team-a -f samples/manifests/quota-pod.yaml --cluster-dir samples/cluster`}
+	set := c.Flags()
+	set.SortFlags = false
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace whose quotas are shown (default: that of kubectl; in files, default)")
+	set.StringArrayVarP(&o.files, "file", "f", nil, "manifest whose pods would be created; - is standard input; may be repeated")
+	set.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.clusterSource.AddTo(set)
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.clusterSource.Dir != "" && !c.Flags().Changed("cluster") {
+			o.clusterSource.Source = "files"
+		}
+		if o.gates, err = suites.Parsed(o.clusterSource.Source); err != nil {
+			return err
+		}
+		if o.output != "text" && o.output != "json" {
+			return fmt.Errorf("-o %s: must be text or json", o.output)
+		}
+		if err := o.clusterSource.Check(); err != nil {
+			return err
+		}
+		return p.quota(c.Context(), o)
+	}
+	return c
+}
+
+// quotas is implemented by the Tools of a suite with quotas.
+type quotas interface {
+	Usage(context.Context, suite.UsageQuestion) (suite.Usage, error)
+}
+
+// quotas returns the tools of the first suite with quotas.
+func (p Program) quotas() (of quotas, found bool) {
+	for _, s := range p.Suites {
+		if of, found = s.Tools.(quotas); found {
+			return of, true
+		}
+	}
+	return nil, false
+}
+
+func (p Program) quota(ctx context.Context, o quotaOptions) error {
+	quotas, found := p.quotas()
+	if !found {
+		return errors.New("this usher has no suite with quotas")
+	}
+	source, err := o.clusterSource.OpenSource()
+	if err != nil {
+		return err
+	}
+	ask := suite.UsageQuestion{Source: source, Gates: o.gates}
+	if ask.Namespace, err = o.clusterSource.NamespaceOr(o.namespace); err != nil {
+		return err
+	}
+	for _, file := range o.files {
+		pods, err := usage.Plan(p.readFile(file), ask.Namespace, limitRangesIn(ctx, source))
+		if err != nil {
+			return err
+		}
+		ask.Pods = append(ask.Pods, pods...)
+	}
+	answer, err := quotas.Usage(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if len(o.files) > 0 && len(ask.Pods) == 0 {
+		answer.Notes = append(answer.Notes, "the manifests have no pods")
+	}
+	if o.output == "json" {
+		err = review.WriteJSON(p.Out, answer)
+	} else {
+		usage.Text(p.Out, answer, p.style().Color)
+	}
+	return cmp.Or(err, exit(usage.ExitOf(answer), "not everything is known"))
+}
+
+// limitRangesIn returns a function that lists the LimitRanges of a namespace with the user's rights.
+func limitRangesIn(ctx context.Context, source reader.Source) usage.LimitRanges {
+	return func(namespace string) (all []*corev1.LimitRange, err error) {
+		found, err := reader.All[corev1.LimitRange](source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), namespace))
+		if errors.Is(err, reader.ErrNotFound) {
+			err = nil
+		}
+		for i := range found {
+			poddefaults.LimitRange(&found[i]) // files lack what an API server sets
+			all = append(all, &found[i])
+		}
+		return all, err
+	}
+}

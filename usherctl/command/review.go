@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/config"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/review"
+)
+
+// reviewOptions are the flags of usherctl review.
+type reviewOptions struct {
+	requestFlags
+	suites                            []string
+	mainOnly                          bool // nobody asks for other suites than the first: what they do not change is not shown
+	path, output, config, service     string
+	allRoutes, quiet, strict, explain bool
+	namespaceLabels                   map[string]string // of Namespaces that are in none of the files
+	gates                             gate.Set
+	gatesSet                          bool // by --feature-gates
+	clusterSource                     flags.Cluster
+	doctor                            bool
+	registered                        flags.Cluster // where the webhook configurations come from
+}
+
+// reviewCommand is `usherctl review`.
+func (p Program) reviewCommand() *cobra.Command {
+	o := reviewOptions{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
+	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
+		Long: reviewHelp, Example: `  # what would happen to these objects, and which step would do it?
+  usherctl review --suite core --explain samples/manifests/pods.yaml
+  # in CI: only what is refused, by your policy
+  usherctl review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
+	o.addTo(c.Flags(), p.Suites)
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
+	c.RunE = func(c *cobra.Command, files []string) (err error) {
+		if o.gates, err = suites.Parsed(o.clusterSource.Source); err != nil {
+			return err
+		}
+		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
+		o.gatesSet = c.Flags().Changed("feature-gates")
+		o.files = append(o.files, files...)
+		if len(o.files) == 0 && cli.IsTerminal(p.In) {
+			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
+		}
+		if len(o.files) == 0 {
+			o.files = []string{"-"}
+		}
+		if err := o.parse(p, c.Flags()); err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output) {
+			return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
+		}
+		if err := o.checkDoctor(c.Flags()); err != nil {
+			return err
+		}
+		return p.review(c.Context(), o)
+	}
+	return c
+}
+
+// checkDoctor checks the flags that go with --doctor.
+func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
+	for _, name := range []string{"cluster", "kubeconfig", "service", "static-dir"} {
+		if set.Changed(name) && !o.doctor {
+			return fmt.Errorf("--%s goes with --doctor", name)
+		}
+	}
+	switch {
+	case !o.doctor:
+		return nil
+	case o.registered.Source == "files" && o.clusterSource.Dir == "":
+		return errors.New("--doctor: --cluster=api reads the webhook configurations of a cluster, --cluster-dir DIR those of files")
+	case o.output == "review":
+		return errors.New("--doctor: -o review calls nothing")
+	}
+	o.registered.AskedOtherwise = true
+	if err := o.registered.Check(); err != nil {
+		return err
+	}
+	o.registered.Dir = o.clusterSource.Dir
+	return nil
+}
+
+const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
+
+FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
+the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
+among the files, or in --cluster-dir, count as stored. Manifests are reviewed as creations; --operation UPDATE --old FILE reviews a change.
+
+A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
+policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.
+
+The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an object was not judged or could not be reviewed,
+else 0.`
+
+func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
+	set.SortFlags = false
+	o.addFilesTo(set, "review")
+	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
+	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have unknown fields, and the summary")
+	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not have")
+	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
+	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
+	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
+	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
+	o.requestFlags.addTo(set, "review")
+	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil, "labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
+	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
+	o.clusterSource.AddDirTo(set)
+	set.BoolVar(&o.doctor, "doctor", false, "first say, as usherctl doctor does, which webhooks of the cluster are called, and call only the routes of usher that are registered there and called")
+	set.StringVar(&o.registered.Source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
+	set.StringVar(&o.registered.Kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
+	set.StringVar(&o.service, "service", "usher/usher", "with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
+	o.registered.AddStaticTo(set, "with --doctor, ")
+}
+
+// review reviews the files and prints the verdict on each object.
+func (p Program) review(ctx context.Context, o reviewOptions) error {
+	policy, err := p.policyOfReview(ctx, &o)
+	if err != nil {
+		return err
+	}
+	where := "is in none of the files"
+	if o.doctor && o.registered.Source == "api" {
+		where = "neither the cluster nor a file shows"
+	}
+	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	read := p.readDocuments(o.files, o.recursive)
+	if err := review.CheckTemplates(read, o.templates); err != nil {
+		return err
+	}
+	if run.given, err = run.stored(ctx, read); err != nil {
+		return err
+	}
+	if err := run.load(everything); err != nil {
+		return err
+	}
+	documents := run.withPods(read)
+	if o.output == "review" {
+		return run.printReviews(documents)
+	}
+	reports, err := run.reportAll(ctx, documents, read...)
+	if err != nil {
+		return err
+	}
+	return run.print(reports)
+}
+
+// warnOfPolicy prints what is probably not meant in a policy file.
+func (p Program) warnOfPolicy(file string, policy *config.Policy) {
+	for _, text := range policy.Warnings() {
+		_, _ = fmt.Fprintf(p.Err, "warning: policy %s: %s\n", file, text)
+	}
+}
+
+func (p Program) readOld(file string) (json.RawMessage, error) {
+	if file == "" {
+		return nil, nil
+	}
+	documents := p.readDocuments([]string{file}, false)
+	if documents[0].Err != nil {
+		return nil, fmt.Errorf("--old %w", documents[0].Err)
+	}
+	if len(documents) != 1 {
+		return nil, fmt.Errorf("--old %s: holds %d objects, not one", file, len(documents))
+	}
+	return documents[0].JSON, nil
+}
+
+// readDocuments reads the files. What cannot be read is a document with an error.
+func (p Program) readDocuments(names []string, recursive bool) (all []review.Document) {
+	for _, name := range names {
+		files, err := manifestFiles(name, recursive)
+		if err != nil {
+			all = append(all, review.Document{Source: name, Err: err})
+		}
+		for _, file := range files {
+			all = append(all, p.readFile(file)...)
+		}
+	}
+	return all
+}
+
+func (p Program) readFile(name string) []review.Document {
+	in, err := p.streams().OpenFile(name)
+	if err != nil {
+		return []review.Document{{Source: name, Err: err}}
+	}
+	defer func() { _ = in.Close() }()
+	return review.Read(name, in)
+}
+
+// manifestFiles returns a file, or the manifests of a directory in the order of their names, as kubectl reads them.
+func manifestFiles(name string, recursive bool) (files []string, err error) {
+	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+		return []string{name}, nil // reading it reports what is wrong
+	}
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != name && !recursive:
+			return filepath.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: the directory holds no .yaml, .yml or .json file; -R reads those below it, too", name)
+	}
+	return files, err
+}

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/samples"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/schema"
+)
+
+const schemaHelp = `Print the JSON Schema of a kind of file, for an editor that completes and checks it. Write it beside your files, and begin each of them
+with a line that names it, which editors with the YAML language server read:
+
+  usherctl schema policy
+  # yaml-language-server: $schema=policy.schema.json
+
+usher itself checks more than a schema can say. docs/policy.md has every field of a policy.`
+
+// schemaCommand is `usherctl schema`.
+func (p Program) schemaCommand() *cobra.Command {
+	c := &cobra.Command{Use: "schema", Short: "print the JSON Schema of a kind of file, for editors", Long: schemaHelp, Args: cli.NoArgs,
+		Example: "  # for an editor\n  usherctl schema policy",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() }}
+	for _, kind := range []struct {
+		name, short string
+		of          func() *schema.Node
+	}{
+		{"policy", "print the JSON Schema of the policy file", p.PolicySchema},
+		{"case", "print the JSON Schema of the cases of usherctl test", func() *schema.Node { return policytest.Schema(p.words()) }},
+	} {
+		c.AddCommand(&cobra.Command{Use: kind.name, Short: kind.short, Args: cli.NoArgs, Example: "  usherctl schema " + kind.name, RunE: func(*cobra.Command, []string) error {
+			_, err := p.Out.Write(kind.of().JSON())
+			return err
+		}})
+	}
+	return c
+}
+
+// PolicySchema returns the schema of the policy file. It is for the tests of this repository.
+func (p Program) PolicySchema() *schema.Node {
+	return schema.Policy(p.Suites.Schema(), p.words(), []byte(samples.Policy()))
+}
+
+// words returns the names that the program knows.
+func (p Program) words() schema.Words {
+	words := schema.Words{"suite": p.Suites.Names()}
+	words["step"], _ = p.Suites.Steps()
+	gates := gate.Defaults(p.Suites.Gates())
+	for _, route := range p.Suites.Table(suite.NoPolicy, gates) {
+		words["route"] = append(words["route"], route.Path)
+	}
+	for _, g := range p.Suites.Gates() {
+		words["gate"] = append(words["gate"], string(g.Name))
+	}
+	for _, names := range words {
+		slices.Sort(names)
+	}
+	return words
+}

@@ -1,0 +1,241 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/config"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/review"
+)
+
+// testOptions are the flags of usherctl test.
+type testOptions struct {
+	dirs, suites              []string
+	config, cluster, gates    string
+	run, output               string
+	update, coverage, verbose bool
+	chosen                    *regexp.Regexp
+	command                   string // as it was typed, for suggestions
+}
+
+const testHelp = `Test policies: review the objects of cases as ` + "`usherctl review`" + ` does, and compare what happens to them with what is expected.
+
+Cases are in files named case.yaml, or whose names end in .case.yaml, in the directories and below them; several in a file are
+separated by ---. A case names an object and what should happen to it:
+
+  manifest: pod.yaml          # a file beside the case, or the object itself
+  config: ../policy.yaml      # default: --config
+  expect:
+    verdict: denied           # allowed, denied, invalid, not judged, error or skipped
+    code: 403
+
+What expect names is compared as a whole. The rest is not compared, except that nothing else may happen to an allowed object: it is sent a
+second time, and a third time with a foreign sidecar. docs/testing-policies.md describes every key.
+
+The exit code is 0 if all cases pass, 1 if one fails, and 2 if something could not be judged: a case with an unknown key, a file that no case
+names, no cases at all.`
+
+// testCommand is `usherctl test`.
+func (p Program) testCommand() *cobra.Command {
+	var o testOptions
+	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what happens to objects with what is expected", Long: testHelp,
+		Example: `  # do the cases of a directory pass?
+  usherctl test samples/tests/team-labels
+  # which parts of the policy does no case cover?
+  usherctl test --coverage samples/tests/team-labels`,
+		Args: func(_ *cobra.Command, dirs []string) error {
+			if len(dirs) == 0 {
+				return errors.New("name a directory with cases; `usherctl test --help` shows how to write one")
+			}
+			return nil
+		}}
+	o.addTo(c.Flags(), p.Suites.Names())
+	suites := flags.AddSuites(c, p.Suites, false, p.Err)
+	p.Suites = suites.List
+	c.RunE = func(c *cobra.Command, dirs []string) (err error) {
+		if _, err = suites.Parsed("files"); err != nil {
+			return err
+		}
+		o.dirs, o.gates, o.command = dirs, suites.Gates, commandLine(c)
+		if err := o.check(); err != nil {
+			return err
+		}
+		return p.test(c.Context(), o)
+	}
+	return c
+}
+
+func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
+	set.SortFlags = false
+	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
+	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
+	set.BoolVar(&o.coverage, "coverage", false, "also list the steps, parts of policies and refusals that no case covers")
+	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
+	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one per line")
+	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")
+	set.StringVar(&o.cluster, "cluster-dir", "", "directory of manifests that stand for the cluster of cases that name none (default: an empty cluster)")
+	set.StringSliceVar(&o.suites, "suite", suites, "suites whose routes are called, for cases that name none")
+}
+
+// commandLine returns the command with the flags that say what cases are run under.
+func commandLine(c *cobra.Command) string {
+	line := c.CommandPath()
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"run", "update", "coverage", "output", "verbose"}, f.Name) {
+			line += fmt.Sprintf(" --%s=%s", f.Name, strings.Trim(f.Value.String(), "[]"))
+		}
+	})
+	return line
+}
+
+func (o *testOptions) check() (err error) {
+	if o.chosen, err = regexp.Compile(o.run); err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	switch {
+	case !slices.Contains([]string{"text", "json", "junit"}, o.output):
+		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
+	case o.coverage && o.output == "junit":
+		return errors.New("--coverage goes with -o text or -o json")
+	case o.coverage && o.run != "":
+		return errors.New("--coverage is of all cases: leave out --run")
+	}
+	return nil
+}
+
+// test runs the cases of directories and prints what became of each.
+func (p Program) test(ctx context.Context, o testOptions) error {
+	found := policytest.Find(o.dirs, o.config, o.cluster)
+	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *policytest.Case) bool { return !o.chosen.MatchString(c.Name) })
+	if len(chosen) == 0 && len(found.Problems) == 0 {
+		return fmt.Errorf("--run %s: matches none of %d cases; `usherctl test -v` prints their names", o.run, len(found.Cases))
+	}
+	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+		Now: time.Now(), Command: o.command, Warn: p.warnOfPolicies()}
+	results := program.Run(ctx, chosen, p.progress(len(chosen)))
+	if o.update {
+		var err error
+		if results, err = p.updateTests(ctx, program, results, o.output == "text"); err != nil {
+			return err
+		}
+	}
+	reports := found.Problems
+	for _, r := range results {
+		reports = append(reports, r.Report)
+	}
+	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
+		return err
+	}
+	return exit(review.ExitOf(reports), "some cases could not be judged")
+}
+
+// updateTests rewrites what failing cases expect, and returns the results of running them again.
+func (p Program) updateTests(ctx context.Context, program policytest.Program, failing []policytest.Result, text bool) ([]policytest.Result, error) {
+	lines, err := policytest.Update(failing)
+	to := p.Err
+	if text {
+		to = p.Out
+	}
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(to, line)
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err := policytest.Reread(failing)
+	if err != nil {
+		return nil, err
+	}
+	return program.Run(ctx, again, func(int) {}), nil
+}
+
+// notCalled returns a function that returns why the shipped webhook configurations keep requests from routes. It reads each
+// directory once.
+func notCalled() func([]admit.Route, string) (func(admit.Route, *admit.Request) string, error) {
+	known := map[string]map[string]labels.Set{}
+	return func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error) {
+		if known[clusterDir] == nil {
+			namespaces, err := namespaceLabels(clusterDir, nil)
+			if err != nil {
+				return nil, err
+			}
+			known[clusterDir] = namespaces
+		}
+		return unregistered{registered: webhooks.OneAmplifier(routes), labels: known[clusterDir]}.why, nil
+	}
+}
+
+// warnOfPolicies returns a function that prints the warnings of each policy file once.
+func (p Program) warnOfPolicies() func(string, *config.Policy) {
+	warned := map[string]bool{}
+	return func(file string, policy *config.Policy) {
+		if !warned[file] {
+			warned[file] = true
+			p.warnOfPolicy(file, policy)
+		}
+	}
+}
+
+// progress returns a function that shows how many cases are done, if errors go to a terminal.
+func (p Program) progress(all int) func(int) {
+	if !cli.IsTerminal(p.Err) || all < 100 {
+		return func(int) {}
+	}
+	return func(done int) {
+		if done == all {
+			_, _ = fmt.Fprintf(p.Err, "\r%*s\r", 40, "")
+		} else if done%20 == 0 {
+			_, _ = fmt.Fprintf(p.Err, "\r%d of %d cases", done, all)
+		}
+	}
+}
+
+// coverageOf returns a report of the coverage if it is asked for.
+func coverageOf(ctx context.Context, program policytest.Program, results []policytest.Result, o testOptions) []review.Report {
+	if !o.coverage {
+		return nil
+	}
+	return []review.Report{program.Cover(ctx, results).Report()}
+}
+
+func (p Program) printTests(reports, coverage []review.Report, o testOptions) error {
+	if o.output != "text" {
+		return p.printReports(o.output, "usherctl test", append(reports, coverage...))
+	}
+	style := p.style()
+	for _, r := range reports {
+		if r.Verdict == review.Passed && o.verbose {
+			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
+			review.Text(p.Out, r, style)
+		}
+		if r.Verdict != review.Passed {
+			r.Calls = slices.Clone(r.Calls)
+			for i := range r.Calls {
+				r.Calls[i].Message = "" // the findings have it
+			}
+			review.Text(p.Out, r, style)
+			_, _ = fmt.Fprintln(p.Out)
+		}
+	}
+	_, err := fmt.Fprintln(p.Out, review.CaseSummary(reports))
+	for _, r := range coverage {
+		for _, line := range r.Notes[0].Lines {
+			_, _ = fmt.Fprintln(p.Out, line)
+		}
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+// Package doctor examines what a cluster has registered, and what that does to requests. It only reads, but for the dry runs of
+// Examiner.Canary.
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/review"
+)
+
+// Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
+// finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
+// the Services of the cluster; nil: it cannot.
+func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, usher Usher) []review.Report {
+	var f *snapshot
+	var rights []review.Finding
+	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
+	usher = usher.settled(f.webhooks)
+	needed := usher.neededBy(f.webhooks)
+	var reports []review.Report
+	for i := range f.webhooks {
+		w := &f.webhooks[i]
+		w.needed, w.home = neededFor(*w, needed), usher
+		reports = append(reports, w.report(slices.Concat(f.problems(*w), usher.webhookProblems(*w, f.namespaces))))
+	}
+	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
+	var policies []review.Finding
+	for _, of := range f.policies {
+		policies = append(policies, of.problems(ctx, f)...)
+	}
+	whole.Findings = slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
+		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
+	for i := range whole.Findings {
+		if whole.Findings[i].Object == "" {
+			whole.Findings[i].Object = "the cluster"
+		}
+	}
+	reports = append(reports, judged(whole))
+	slices.SortStableFunc(reports, func(a, b review.Report) int { return compare(worst(a), worst(b)) })
+	return reports
+}
+
+// problems returns what is wrong with a webhook.
+func (f *snapshot) problems(w entry) []review.Finding {
+	var reached []review.Finding
+	for _, p := range f.reach.Problems(w.called()) {
+		reached = append(reached, w.reached(p))
+	}
+	return slices.Concat(conditionProblems(w, &f.matcher), reached,
+		lockOutProblems(w, f.reach.PodLabels(connectivity.TargetOf(w.ClientConfig)), f),
+		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
+		settingsProblems(w), timeoutProblems(w))
+}
+
+// worst returns the first finding of a report; without one, a finding that comes after all others.
+func worst(r review.Report) review.Finding {
+	if len(r.Findings) == 0 {
+		return review.Finding{ID: "none", Severity: review.Info}
+	}
+	return r.Findings[0]
+}
+
+// from returns where the facts come from.
+func (f *snapshot) from() string {
+	if f.source.Live() {
+		return "the API server"
+	}
+	return "files"
+}
+
+// InFiles says which webhooks in files of API servers were not looked at: the API shows none of them.
+func InFiles(source reader.Source) string {
+	if source.HasStatic() {
+		return "whether each API server reads the files of --static-dir"
+	}
+	return "webhooks in files of the API server, which --static-dir DIR examines where the files are"
+}
+
+// leftOut says what was not looked at, since the API server or files cannot show it.
+func (f *snapshot) leftOut() string {
+	if f.source.Live() {
+		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; admission plug-ins that are switched off, and " +
+			InFiles(f.source) + ". Whether usher is called, a dry run shows: usherctl doctor --canary -n NAMESPACE"
+	}
+	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of admission " +
+		"policies exist: use --cluster=api for these"
+}
+
+// Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".
+func Summary(reports []review.Report) string {
+	type told struct{ id, severity, message string } // which is printed once, for several objects
+	configurations, count, webhooks, printed := map[string]bool{}, map[review.Severity]int{}, 0, map[told]bool{}
+	for _, r := range reports {
+		if r.Webhook != "" {
+			webhooks++
+			configurations[r.Kind+" "+r.Name] = true
+		}
+		for _, f := range r.Findings {
+			if one := (told{f.ID, string(f.Severity), f.Message}); !printed[one] {
+				printed[one] = true
+				count[f.Severity]++
+			}
+		}
+	}
+	if webhooks == 0 && len(count) == 0 {
+		return "there are no webhook configurations"
+	}
+	var parts []string
+	for _, severity := range severities {
+		if n := count[severity]; n > 0 {
+			parts = append(parts, plural(n, nouns[severity]))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing found"}
+	}
+	return fmt.Sprintf("%s in %s: %s", plural(webhooks, "webhook"), plural(len(configurations), "configuration"), strings.Join(parts, ", "))
+}
+
+var nouns = map[review.Severity]string{review.Error: "error", review.Warning: "warning", review.Unknown: "thing that could not be examined",
+	review.Info: "remark"}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	first, rest, _ := strings.Cut(noun, " ")
+	return strings.TrimSpace(fmt.Sprintf("%d %ss %s", n, first, rest))
+}

@@ -1,0 +1,263 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/review"
+)
+
+// subject holds the values of a finding that its command is made of.
+type subject struct {
+	entry // the webhook; empty if it is about the cluster
+	connectivity.Subject
+	changes    []change // of the webhook; none: no command knows them
+	restored   bool     // usher's own registration ends it
+	also       []entry  // webhooks with the same changes
+	namespaces []string // to be labelled
+	label      string
+	misspelt   bool // the selector may be what is misspelt
+	watching   bool // usher lacks rights to watch the cluster
+	writing    bool // usher lacks rights to keep its certificates
+	pod        types.NamespacedName
+}
+
+// change is a field of a webhook, such as "timeoutSeconds" or "rules.0.resources.1", with the value that it should have.
+type change struct {
+	field string
+	value any
+}
+
+// command is what a finding prints: it ends the finding or, where no command can, shows what a person has to correct.
+type command struct {
+	text  string
+	looks bool
+	todo  string // for the person
+}
+
+func fix(text string) command        { return command{text: text} }
+func look(text, todo string) command { return command{text, true, todo} }
+
+// about returns the subject of a finding about the webhook.
+func (w entry) about() subject { return subject{entry: w} }
+
+// lacks returns the subject of a finding about a field of the webhook, with the value that it should have.
+func (w entry) lacks(field string, value any) subject {
+	return subject{entry: w, changes: []change{{field, value}}}
+}
+
+// onDisk returns the command for what is in a file of the API server, where kubectl changes nothing: it opens the first such file.
+func onDisk(s subject, way command) command {
+	if !strings.Contains(way.text, "webhookconfiguration ") {
+		return way // it is about the Service, the pods, or the certificate
+	}
+	for _, w := range append([]entry{s.entry}, s.also...) {
+		if w.file != "" {
+			return look(w.openFile(), "The configuration is in a file of the API server, which reads it again within a minute; every API server has its own.")
+		}
+	}
+	return way
+}
+
+func show(s subject) command   { return look(s.show(), "") }
+func remove(s subject) command { return fix(s.remove()) }
+
+// setOr sets fields of the webhook, and of others, or does something else if nothing says to what.
+func setOr(otherwise func(subject) command) func(subject) command {
+	return func(s subject) command {
+		if len(s.changes) == 0 {
+			return otherwise(s)
+		}
+		return s.set()
+	}
+}
+
+// set sets fields of the webhook, and of others.
+func (s subject) set() command {
+	commands := []string{s.patch(s.changes...)}
+	for _, w := range s.also {
+		commands = append(commands, w.patch(s.changes...))
+	}
+	return fix(strings.Join(commands, " && "))
+}
+
+// edit lets a person correct the webhook.
+func edit(s subject) command { return look(s.edit(), "") }
+
+// restoreOrEdit lets a person correct the webhook, unless it is usher's.
+func restoreOrEdit(s subject) command {
+	if s.ushers() {
+		return s.restore()
+	}
+	return edit(s)
+}
+
+// keepAway changes the webhook, unless it is usher's and restoring it is enough.
+func keepAway(s subject) command {
+	if s.restored {
+		return s.restore()
+	}
+	way := s.set()
+	if s.changes[0].field == "failurePolicy" {
+		way.todo = "The command lets everything that the webhook is for pass while it does not answer; to let only this pass, give it an entry of its own."
+	}
+	return way
+}
+
+// correct changes rules. Those of usher follow from its policy.
+func correct(s subject) command {
+	switch {
+	case s.ushers() && s.differs():
+		return s.restore()
+	case s.ushers():
+		return look("usherctl steps", "usher is registered as its policy asks: correct the policy.")
+	case len(s.changes) == 0:
+		return look("kubectl api-resources", "")
+	}
+	return s.set()
+}
+
+func removePod(s subject) command {
+	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
+}
+
+// removeAmplifier removes one of two amplifiers: all of Koordinator's, what usher does not need, or an entry of somebody else.
+func removeAmplifier(s subject) command {
+	switch {
+	case s.ushers():
+		return s.restore()
+	case koordinators(s.entry):
+		return remove(s)
+	}
+	return fix(s.drop())
+}
+
+// unregister removes a webhook, with its configuration if that has no other.
+func (s subject) unregister() command {
+	if s.siblings == 0 {
+		return remove(s)
+	}
+	return fix(s.drop())
+}
+
+// removeTwin removes a webhook that is registered twice.
+func removeTwin(s subject) command {
+	if s.ushers() {
+		return show(s)
+	}
+	return s.unregister()
+}
+
+// removeOrphan removes a webhook that nothing serves any more.
+func removeOrphan(s subject) command {
+	switch called := s.Target.Service; {
+	case !s.ushers():
+		return s.unregister()
+	case called.Namespace == s.home.At.Namespace && called.Name == s.home.At.Service:
+		return look("kubectl get services --all-namespaces -l app.kubernetes.io/name=usher", "")
+	}
+	return s.restore()
+}
+
+func setPort(s subject) command {
+	if s.Port == 0 {
+		return showCalled(s)
+	}
+	return fix(s.patch(change{"clientConfig.service.port", s.Port}))
+}
+
+// showCalled shows what names the address that is called.
+func showCalled(s subject) command {
+	if s.Target.URL != "" {
+		return show(s)
+	}
+	return look("kubectl -n "+review.Word(s.Target.Service.Namespace)+" get service "+review.Word(s.Target.Service.Name)+" -o yaml", "")
+}
+
+// listPods lists the pods that should be behind the Service.
+func listPods(s subject) command {
+	in := "kubectl -n " + review.Word(s.Service.Namespace) + " get "
+	if len(s.Service.Spec.Selector) == 0 {
+		return look(in+"endpointslices -l "+discoveryv1.LabelServiceName+"="+review.Word(s.Service.Name)+" -o yaml", "")
+	}
+	return look(in+"pods -l "+review.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
+}
+
+// labelNamespace gives namespaces the label that the webhook asks for.
+func labelNamespace(s subject) command {
+	switch {
+	case len(s.namespaces) == 0:
+		return show(s)
+	case s.misspelt:
+		return edit(s)
+	case s.label == "" || s.namespaces[0] == "":
+		return look("kubectl get namespaces --show-labels", "")
+	}
+	names := make([]string, len(s.namespaces))
+	for i, name := range s.namespaces {
+		names[i] = review.Word(name)
+	}
+	return fix("kubectl label --overwrite namespace " + strings.Join(names, " ") + " " + s.label)
+}
+
+// restore returns the command that restores usher's registration. While it is not known what usher needs, it only shows the registration:
+// apply could remove what is in use.
+func (s subject) restore() command {
+	if s.home.Unknown != nil {
+		return look("kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration usher -o yaml", "With the policy that usher runs with, "+
+			s.home.apply()+" --config FILE restores its registration.")
+	}
+	return fix(s.home.apply())
+}
+
+// correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
+func correctPolicy(s subject) command {
+	in, from := "kubectl -n "+review.Word(s.home.At.Namespace), s.home.Deployed
+	switch {
+	case from.ConfigMap == "":
+		return look(in+" edit deployment "+review.Word(s.home.At.Service), "")
+	case errors.Is(s.home.Unusable, reader.ErrNotFound):
+		return fix(in + " create configmap " + review.Word(from.ConfigMap) + " --from-file=" + review.Word(from.Key+"=policy.yaml"))
+	}
+	return look(in+" edit configmap "+review.Word(from.ConfigMap), "")
+}
+
+// grant gives usher its rights, and binds them to its user.
+func grant(s subject) command {
+	var commands []string
+	if u := s.home; s.watching {
+		who := "--user=" + review.Word(u.At.User)
+		if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
+			who = "--serviceaccount=" + review.Word(account)
+		}
+		gates := ""
+		if text := u.Deployed.Flag("feature-gates"); text != "" {
+			gates = " --feature-gates " + review.Word(text)
+		}
+		commands = append(commands, "usher webhooks --rbac"+gates+" | kubectl apply -f -",
+			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl apply -f -")
+	}
+	if s.writing {
+		commands = append(commands, "usher webhooks --rbac --certs=managed --service "+review.Word(s.home.service())+
+			" --user="+review.Word(s.home.At.User)+" | kubectl apply -f -")
+	}
+	return fix(strings.Join(commands, " && "))
+}
+
+// checkRights shows the rights of the caller, or whether the API server answers. For a malformed file there is nothing to show.
+func checkRights(s subject) command {
+	switch {
+	case reader.IsForbidden(s.Err):
+		return look("kubectl auth can-i --list", "")
+	case errors.As(s.Err, new(*reader.MalformedError)):
+		return look("", "Correct the file.")
+	}
+	return look("kubectl get --raw /readyz", "")
+}

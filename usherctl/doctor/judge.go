@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"strings"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/webhookmatch"
+)
+
+// Calls knows what becomes of a call, as far as it can be told without one.
+type Calls struct {
+	cluster  *connectivity.Cluster // nil: it is not known what can be reached
+	usher    Usher
+	needed   []webhooks.Hook
+	policies []admissionPolicies // of the cluster
+	unread   []string            // why some could not be read
+}
+
+// Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
+func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher) Calls {
+	c := e.Policies(ctx)
+	c.usher = usher
+	if usher.Unknown == nil {
+		c.needed = usher.neededBy(e.hooks)
+	}
+	if !e.source.Live() {
+		return c
+	}
+	c.cluster = &connectivity.Cluster{Source: e.source, Inside: connectivity.Inside(ctx, e.source, roots)}
+	c.cluster.Read(ctx, calledBy(e.hooks))
+	return c
+}
+
+// Policies reads the admission policies of a cluster, and nothing of what the webhooks call.
+func (e *Examiner) Policies(ctx context.Context) (c Calls) {
+	for _, kind := range policyKinds {
+		all, problems := readPolicies(ctx, e.source, kind)
+		for _, err := range problems {
+			what := "what each " + kind + " says: " + err.Error()
+			if malformed, is := errors.AsType[*reader.MalformedError](err); is {
+				what = "what the " + malformed.Object + " says: " + malformed.Why
+			}
+			c.unread = append(c.unread, what)
+		}
+		c.policies = append(c.policies, all)
+	}
+	return c
+}
+
+// Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
+// that are not registered, or not as they should be, and what admission policies say. What is not known is not judged.
+func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) review.Report {
+	request, err := e.request(ctx, d, o)
+	if err != nil {
+		return review.NotSent(d, err)
+	}
+	report := e.examine(ctx, d, request)
+	if report.Verdict == review.Failed {
+		report.Verdict = review.Rejected
+	}
+	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
+	for i := range missing {
+		missing[i].Fix = calls.usher.restoring()
+	}
+	for i, h := range e.hooks {
+		worse := calls.judge(h, &report.Webhooks[i], func() bool { return e.needs(ctx, request, calls.needed, h.Name) })
+		if report.Verdict == review.Passed || report.Verdict == review.Failed && worse == review.Rejected {
+			report.Verdict = worse
+		}
+	}
+	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
+		report.Verdict = review.Failed
+	}
+	if calls.askPolicies(ctx, e, request, &report) && (report.Verdict == review.Passed || report.Verdict == review.Failed) {
+		report.Verdict = review.Rejected
+	}
+	if report.Verdict == review.Passed && len(report.Unjudged) > 0 {
+		report.Verdict = review.Unanswered
+	}
+	return report
+}
+
+// fault is why a webhook is not called as it should be, or to no avail, with what follows for the request and the command that ends it.
+type fault struct {
+	why, fix string
+	verdict  review.Verdict
+}
+
+// judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
+func (c Calls) judge(h entry, w *review.Webhook, needed func() bool) review.Verdict {
+	found := fault{}
+	switch {
+	case w.Called:
+		if found = c.misdirected(h); found.why == "" {
+			found = c.unreachable(h)
+		}
+	case h.ushers() && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope) && needed():
+		found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
+	}
+	if found.why == "" {
+		return review.Passed
+	}
+	if w.Why != "" {
+		w.Why += "; "
+	}
+	w.Why, w.Fix = w.Why+found.why, found.fix
+	if found.verdict == review.Rejected && !h.fails() {
+		w.Why += ". With failurePolicy Ignore it is as if the webhook did not exist"
+		return review.Failed
+	}
+	return found.verdict
+}
+
+// misdirected returns what is wrong with the path that a webhook of usher calls.
+func (c Calls) misdirected(h entry) fault {
+	if !h.ushers() || len(c.usher.Paths) == 0 {
+		return fault{}
+	}
+	path, served := h.ushersPath(c.usher.Paths)
+	switch expected := webhooks.PathOf(h.Name); {
+	case !served:
+		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), review.Rejected}
+	case path != expected:
+		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(), review.Failed}
+	}
+	return fault{}
+}
+
+// unreachable returns why the call of a webhook fails, as far as that is known. `usherctl doctor` has the command that ends it.
+func (c Calls) unreachable(h entry) fault {
+	if c.cluster == nil {
+		return fault{}
+	}
+	called := h.called()
+	called.Consequence = "" // the line of the webhook has it
+	for _, p := range c.cluster.Problems(called) {
+		if p.Severity == review.Error && p.ID != "ca-bundle-private-key" {
+			why := strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".")
+			return fault{"and the call fails: " + why + " (usherctl doctor: " + p.ID + ")", "", review.Rejected}
+		}
+	}
+	return fault{}
+}

@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/usherctl/review"
+)
+
+// paramKindProblem returns the finding for a policy whose parameters are of a kind that the API server does not serve.
+func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, bound bool) []review.Finding {
+	if p.Spec.ParamKind == nil {
+		return nil
+	}
+	_, err := f.paramResource(ctx, *p.Spec.ParamKind)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, reader.ErrNotFound):
+		return []review.Finding{unreadFinding(err, "the parameters of the "+p.object())}
+	}
+	missing := p.problem("policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its CustomResourceDefinition, or correct "+
+		"the kind.", p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind, p.cannotJudge())
+	if !bound || !p.fails() {
+		missing = milder(missing, review.Warning)
+	}
+	return []review.Finding{missing}
+}
+
+// paramResource returns the resource of a kind of parameters, or ErrNotFound for one that is not served. That of files is known only if Kubernetes has it, or a file.
+func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind) (reader.Resource, error) {
+	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
+	r := f.source.ResourceOf(ctx, kind)
+	unreadable := errors.As(r.Err, new(*reader.UnreadableError)) && !errors.Is(r.Err, reader.ErrNotFound)
+	switch {
+	case r.Err == nil:
+		return r, nil
+	case unreadable:
+		return r, r.Err
+	case !f.source.Live() && (strings.Contains(kind.Group, ".") || slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind.GroupKind() })):
+		return r, nil
+	}
+	return r, reader.ErrNotFound
+}
+
+// paramProblems returns the finding for a binding whose parameters do not exist. Those in the namespace of each request are not looked for,
+// and neither are those of files.
+func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy admissionPolicy) []review.Finding {
+	ref, of := b.Spec.ParamRef, policy.Spec.ParamKind
+	if ref == nil || of == nil || !f.source.Live() {
+		return nil
+	}
+	r, err := f.paramResource(ctx, *of)
+	if err != nil || r.Namespaced && ref.Namespace == "" {
+		return nil // an unknown kind is reported for the policy; parameters in the namespace of the request differ by request
+	}
+	exists, err := f.hasParam(ctx, *ref, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), r.Name)
+	if err != nil {
+		return []review.Finding{unreadFinding(err, "the parameters of the "+b.object())}
+	}
+	if exists {
+		return nil
+	}
+	which := strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")
+	if ref.Name == "" {
+		which = "with the labels " + metav1.FormatLabelSelector(ref.Selector)
+	}
+	then := "parameterNotFoundAction is Allow, so it is without effect."
+	deny := ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == registration.DenyAction
+	if deny {
+		then = "parameterNotFoundAction is Deny. " + policy.cannotJudge()
+	}
+	missing := b.problem("policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind, which, then)
+	if !deny || !policy.fails() {
+		missing = milder(missing, review.Warning)
+	}
+	return []review.Finding{missing}
+}
+
+// hasParam reports whether there is a parameter that a reference names.
+func (f *snapshot) hasParam(ctx context.Context, ref registration.ParamRef, of schema.GroupVersionKind, resource string) (bool, error) {
+	kind := reader.NewKind(of.Group, of.Version, of.Kind, resource)
+	if ref.Name != "" {
+		_, err := f.source.Get(ctx, kind, ref.Namespace, ref.Name)
+		if errors.Is(err, reader.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	selects, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	if err != nil {
+		return false, fmt.Errorf("spec.paramRef.selector: %w", err)
+	}
+	objects, err := reader.All[metav1.PartialObjectMetadata](f.source.List(ctx, kind, ref.Namespace))
+	return slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool { return selects.Matches(labels.Set(o.Labels)) }), err
+}

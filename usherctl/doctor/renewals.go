@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"usher.dev/usher/usherctl/review"
+)
+
+// listSecrets lists the Secrets in which the certificate may be. That of a URL is elsewhere.
+func listSecrets(s subject, todo string) command {
+	if s.Target.URL != "" {
+		return look(s.show(), todo)
+	}
+	return look("kubectl -n "+review.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
+}
+
+func findSecret(s subject) command { return listSecrets(s, "") }
+
+// replaceBundle replaces the caBundle.
+func replaceBundle(s subject) command {
+	secret := s.Secret
+	switch {
+	case s.called().Injector() == "cert-manager" && secret.Name != "":
+		return fix("kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector") // which fills in the caBundle
+	case s.ushers() && s.Target.URL != "":
+		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
+	case s.ushers():
+		return s.restore()
+	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
+		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
+	}
+	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: get it from the issuer of the certificate.")
+}
+
+// replaceCertificate makes a new certificate for the server.
+func replaceCertificate(s subject) command {
+	if s.called().Injector() != "" && s.Secret.Name != "" { // it is issued again
+		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(s.Secret.Namespace), review.Word(s.Secret.Name)))
+	}
+	return s.rotate("", "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")
+}
+
+// replaceCA makes a new CA, and certificates by it.
+func replaceCA(s subject) command {
+	if s.called().Injector() != "" {
+		return listSecrets(s, "No single command renews it: renew the CA of the issuer, then delete the Secret of the certificate, which is issued again.")
+	}
+	return s.rotate("--ca ", "Nothing in the cluster says who made it, so that no command can renew it.")
+}
+
+// rotate makes a new certificate of usher, where usher issues it. For others there is something to do.
+func (s subject) rotate(flag, todo string) command {
+	switch {
+	case !s.ushers():
+		return listSecrets(s, todo)
+	case s.home.Deployed.Flag("certs") == "managed":
+		return fix("usher certs rotate " + flag + "--service " + s.calledService())
+	}
+	return listSecrets(s, "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the steps by hand.")
+}
+
+func replaceEarly(s subject) command {
+	if s.OfCA {
+		return replaceCA(s)
+	}
+	return replaceCertificate(s)
+}
+
+// calledService returns the Service of usher as an argument.
+func (s subject) calledService() string {
+	if s.Target.URL != "" {
+		return review.Word(s.home.service())
+	}
+	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
+}

@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+
+	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/usherctl/review"
+)
+
+// ruleProblems returns the rules of a webhook that can never match, as far as the resources are known. What others have
+// misspelt is an error if the webhook is not called at all for it, else a warning.
+func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
+	misses, named := w.misses(all)
+	severity := review.Warning
+	if len(misses) == named {
+		severity = review.Error
+	}
+	for _, c := range checks {
+		of := slices.DeleteFunc(slices.Clone(misses), func(m resources.Miss) bool { return m.ID != c.ID })
+		if len(of) > 0 {
+			found = append(found, w.ruleProblem(c.ID, of, severity))
+		}
+	}
+	return found
+}
+
+// misses returns what of the rules can never match, and how many resources they name.
+func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) {
+	for i, rule := range w.Rules {
+		for j, name := range rule.Resources {
+			named++
+			m := all.Misses(rule, name)
+			switch {
+			case m == nil:
+			case m.ID == "rule-wrong-scope" && w.ushers() && !w.differs(): // a rule of the policy for both scopes has a webhook for each
+			case m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup): // webhooks in files are called for configurations
+			default:
+				m.Why = fmt.Sprintf("rules[%d]: %s", i, m.Why)
+				m.Field = strings.Replace(fmt.Sprintf("rules.%d.%s", i, m.Field), "resources", fmt.Sprintf("resources.%d", j), 1)
+				misses = append(misses, *m)
+			}
+		}
+	}
+	return misses, named
+}
+
+// ruleProblem returns the finding for what can never match for one reason. An operation that does not occur on a resource among others is
+// often there for the sake of a short rule.
+func (w entry) ruleProblem(id string, misses []resources.Miss, severity review.Severity) review.Finding {
+	about, why := w.about(), []string(nil)
+	for _, m := range misses {
+		why, about.changes = append(why, m.Why), withChange(about.changes, change{m.Field, m.Value})
+	}
+	if slices.ContainsFunc(misses, func(m resources.Miss) bool { return m.Value == nil }) {
+		about.changes = nil
+	}
+	switch {
+	case id == "rule-not-installed":
+		return problem(id, about, "%s. The webhook is called once it is installed.", strings.Join(why, "; "))
+	case id == "rule-never-sent" && severity == review.Warning && !w.ushers():
+		severity = review.Info
+	}
+	return milder(problem(id, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
+}
+
+// withChange returns changes with one more. Lists for the same field become one.
+func withChange(all []change, next change) []change {
+	i := slices.IndexFunc(all, func(c change) bool { return c.field == next.field })
+	if i < 0 {
+		return append(all, next)
+	}
+	first, isList := all[i].value.([]string)
+	if more, also := next.value.([]string); isList && also {
+		all[i].value = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v string) bool { return slices.Contains(first, v) }))
+	}
+	return all
+}
+
+// exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.
+func exactProblem(w entry, all resources.Table) (found []review.Finding) {
+	if w.MatchPolicy == nil || *w.MatchPolicy != registration.Exact {
+		return nil
+	}
+	var missed []string
+	for _, rule := range w.Rules {
+		for _, name := range rule.Resources {
+			r := all.Has(rule.APIGroups, name)
+			if r == nil || slices.Contains(rule.APIVersions, "*") {
+				continue
+			}
+			for _, version := range r.Versions {
+				if !slices.ContainsFunc(w.Rules, func(other registration.RuleWithOperations) bool {
+					return slices.Contains(other.APIVersions, version) && slices.Contains(other.Resources, name)
+				}) && !slices.Contains(missed, name+" in "+version) {
+					missed = append(missed, name+" in "+version)
+				}
+			}
+		}
+	}
+	if len(missed) == 0 {
+		return nil
+	}
+	return []review.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
+		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
+		"covers all versions.", review.List(missed))}
+}

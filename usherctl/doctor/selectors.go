@@ -1,0 +1,238 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/internal/selector"
+	"usher.dev/usher/usherctl/review"
+)
+
+// namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are the cluster's;
+// nil: unknown.
+func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Table) []review.Finding {
+	if selector.Empty(w.NamespaceSelector) {
+		return nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+	if err != nil {
+		return []review.Finding{problem("selector-no-namespace", w.about(), "namespaceSelector is invalid: %v.", err)}
+	}
+	namespaced, cluster := scopes(w.Rules, all)
+	if !namespaced {
+		if cluster && selector.AsksForLabel(w.NamespaceSelector) {
+			return []review.Finding{problem("selector-no-effect", w.lacks("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
+				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
+				"matchConditions.", compiled)}
+		}
+		return nil
+	}
+	if namespaces == nil {
+		return nil
+	}
+	near := nearMisses(w.NamespaceSelector, namespaces)
+	if slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
+		return w.nearProblems(append(near, notLeftOut(w.NamespaceSelector, namespaces)...))
+	}
+	return []review.Finding{w.noNamespace(near, namespaces, compiled)}
+}
+
+// noNamespace returns the finding for a namespaceSelector that matches none of the namespaces, of which some have a misspelt label.
+func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) review.Finding {
+	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
+	then, severity := "Label those that it is for.", review.Warning
+	labelled, but := leftOut(w.NamespaceSelector, namespaces)
+	switch {
+	case len(near) == 0 && labelled != "":
+		about.label, then = "", fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
+	case len(near) > 0:
+		if about.label == "" {
+			about.misspelt = true
+		} else {
+			about.namespaces, about.label = near[0].namespaces, review.Word(near[0].meant)
+		}
+		then = near[0].text()
+	case !w.ushers() && wantedLabel(w.NamespaceSelector) != "":
+		then, severity = "It is for namespaces with that label, and there is none.", review.Info
+	}
+	found := problem("selector-no-namespace", about, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
+		"webhook is never called for what is in them. %s", compiled, len(namespaces), then)
+	return milder(found, severity)
+}
+
+// nearProblems returns the findings for namespaces whose label is misspelt, beside others that are right.
+func (w entry) nearProblems(near []nearMiss) (found []review.Finding) {
+	for _, m := range near {
+		about, then := subject{entry: w, namespaces: m.namespaces}, "not called for what is in some namespaces"
+		switch {
+		case m.leftIn:
+			about.misspelt, then = true, "also called for what is in namespaces that were perhaps to be left out"
+		case w.labelToSet() != "":
+			about.label = review.Word(m.meant)
+		}
+		found = append(found, problem("selector-near-miss", about, "the webhook is %s. %s", then, m.text()))
+	}
+	return found
+}
+
+// labelToSet returns the label that puts a namespace in scope, as an argument of kubectl label. It is "" for a webhook that is
+// not usher's, which nobody may have asked for, and if the registered selector asks for other labels than usher needs.
+func (w entry) labelToSet() string {
+	if w.needed == nil {
+		return ""
+	}
+	if label := wantedLabel(w.needed.NamespaceSelector); label == wantedLabel(w.NamespaceSelector) {
+		return label
+	}
+	return ""
+}
+
+// leftOut returns a namespace that has each label that a selector asks for, and the requirement that leaves it out; "" if there is none.
+func leftOut(s *metav1.LabelSelector, namespaces []corev1.Namespace) (name, but string) {
+	if !selector.AsksForLabel(s) {
+		return "", ""
+	}
+	for _, n := range namespaces {
+		has := true
+		for _, r := range selector.Requirements(s) {
+			asks := r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists
+			if of := selector.Only(r); of.Matches(n.Labels) {
+				continue
+			}
+			has, but = has && !asks, selector.Text(r)
+		}
+		if has && but != "" {
+			return n.Name, but
+		}
+	}
+	return "", ""
+}
+
+// wantedLabel returns the label that a selector asks for as an argument of kubectl label, or "" if it is not one.
+func wantedLabel(s *metav1.LabelSelector) string {
+	var wanted []string
+	for _, r := range selector.Requirements(s) {
+		switch r.Operator {
+		case metav1.LabelSelectorOpIn:
+			wanted = append(wanted, r.Key+"="+r.Values[0])
+		case metav1.LabelSelectorOpExists:
+			wanted = append(wanted, r.Key+"=true")
+		}
+	}
+	slices.Sort(wanted)
+	for i := range wanted {
+		wanted[i] = review.Word(wanted[i])
+	}
+	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, corev1.LabelMetadataName+"=") }) {
+		return "" // a label that cannot be set
+	}
+	return strings.Join(wanted, " ")
+}
+
+// firstOrdinary returns a namespace for people's objects, for an example.
+func firstOrdinary(namespaces []corev1.Namespace) string {
+	for _, n := range namespaces {
+		if !strings.HasPrefix(n.Name, "kube-") && !strings.HasSuffix(n.Name, "-system") && n.Name != "usher" {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// scopes reports whether rules may match namespaced objects, and whether they may match cluster-scoped ones. A Namespace
+// counts as namespaced: a namespaceSelector has an effect on it.
+func scopes(rules []registration.RuleWithOperations, all resources.Table) (namespaced, cluster bool) {
+	for _, rule := range rules {
+		for _, name := range rule.Resources {
+			base, _, _ := strings.Cut(name, "/")
+			r := all.Has(rule.APIGroups, base)
+			switch {
+			case base == "namespaces":
+				namespaced = true
+			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*" && (r == nil || r.ClusterScoped):
+				cluster = true
+			case r == nil || base == "*":
+				namespaced, cluster = true, true
+			case r.ClusterScoped:
+				cluster = true
+			default:
+				namespaced = true
+			}
+		}
+	}
+	return namespaced, cluster
+}
+
+// unlabelled are the resources of which a webhook sees an object without labels of its own.
+var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "nodes/proxy", "services/proxy", "pods/binding",
+	"pods/eviction",
+	"serviceaccounts/token", "bindings"}
+
+// objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
+func objectSelectorProblems(w entry) []review.Finding {
+	if selector.Empty(w.ObjectSelector) {
+		return nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
+	if err != nil {
+		return []review.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
+	}
+	if key, possible := selector.Of(w.ObjectSelector).Possible(); !possible {
+		about, severity := w.about(), review.Warning
+		if w.ushers() {
+			about, severity = w.lacks("objectSelector", w.neededObjects()), review.Error
+		}
+		return []review.Finding{milder(problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
+			"The webhook is never called.", compiled, key), severity)}
+	}
+	var without []string
+	for _, rule := range w.Rules {
+		for _, name := range rule.Resources {
+			if !slices.Contains(unlabelled, name) {
+				return nil
+			}
+			without = append(without, name)
+		}
+	}
+	if len(without) == 0 || !selector.AsksForLabel(w.ObjectSelector) {
+		return nil
+	}
+	return []review.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
+		"matchConditions.",
+		compiled, review.List(without))}
+}
+
+// neededObjects returns the objectSelector that usher needs.
+func (w entry) neededObjects() *metav1.LabelSelector {
+	if w.needed == nil || w.needed.ObjectSelector == nil {
+		return &metav1.LabelSelector{}
+	}
+	return w.needed.ObjectSelector
+}
+
+// settingsProblems returns what is wrong with the plain settings of a webhook.
+func settingsProblems(w entry) (found []review.Finding) {
+	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
+		severity, why := review.Warning, "v1beta1 is the old form, without which newer API servers may do"
+		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
+			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
+		}
+		old := problem("review-version-v1", w.lacks("admissionReviewVersions", append(slices.Clone(w.AdmissionReviewVersions), "v1")),
+			"admissionReviewVersions is %s, without v1: %s.", review.List(w.AdmissionReviewVersions), why)
+		found = append(found, milder(old, severity))
+	}
+	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {
+		found = append(found, problem("side-effects", w.lacks("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
+			"%s, so a dry run (kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that "+
+			"is true of it.", *s))
+	}
+	return found
+}

@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/webhookmatch"
+)
+
+const (
+	// maxTotalTimeout is the total timeout in seconds above which the webhooks of a pod are reported. The API server itself
+	// ends a request after 34 s.
+	maxTotalTimeout = 20
+	// longWait is the timeoutSeconds from which one webhook is reported: the API server's default.
+	longWait = 10
+)
+
+// callPath holds the webhooks that a pod created in a namespace may be sent to.
+type callPath struct {
+	namespace            string
+	mutating, validating []entry
+}
+
+// seconds returns how long the calls take at most: mutating webhooks are called one after the other, validating ones at
+// the same time.
+func (w callPath) seconds() (sum int32) {
+	for _, m := range w.mutating {
+		sum += m.timeout()
+	}
+	longest := int32(0)
+	for _, v := range w.validating {
+		longest = max(longest, v.timeout())
+	}
+	return sum + longest
+}
+
+// podProblems returns the finding for timeouts that are too long together for the creation of a pod.
+func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
+	if namespaces == nil {
+		namespaces = []corev1.Namespace{{}}
+	}
+	longest := longestPath(all, namespaces)
+	if longest.seconds() <= maxTotalTimeout {
+		return nil
+	}
+	where := ""
+	if longest.namespace != "" {
+		where = " in namespace " + longest.namespace
+	}
+	about, names := shorten(all, namespaces)
+	return []review.Finding{problem("pod-timeouts", about, "the creation of a pod%s may take %d s "+
+		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
+		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
+		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), review.List(names))}
+}
+
+// longestPath returns the webhooks of the namespace in which the creation of a pod takes longest.
+func longestPath(all []entry, namespaces []corev1.Namespace) (longest callPath) {
+	for _, n := range namespaces {
+		if next := callPathOf(all, n); next.seconds() > longest.seconds() {
+			longest = next
+		}
+	}
+	return longest
+}
+
+// shorten returns the webhooks whose timeouts have to be shortened, the longest first, until no path is too long.
+func shorten(all []entry, namespaces []corev1.Namespace) (about subject, names []string) {
+	const short = 3
+	left := slices.Clone(all)
+	for {
+		path := longestPath(left, namespaces)
+		slowest := slices.MaxFunc(slices.Concat(path.mutating, path.validating), func(a, b entry) int { return int(a.timeout() - b.timeout()) })
+		if path.seconds() <= maxTotalTimeout || slowest.timeout() <= short {
+			return about, names
+		}
+		if names = append(names, slowest.Name); len(names) == 1 {
+			about = slowest.lacks("timeoutSeconds", short)
+		} else {
+			about.also = append(about.also, slowest)
+		}
+		i := slices.IndexFunc(left, func(w entry) bool { return w.object() == slowest.object() && w.index == slowest.index })
+		left[i].TimeoutSeconds = new(int32(short))
+	}
+}
+
+// callPathOf returns the webhooks for pods that are created in a namespace, whatever their labels.
+func callPathOf(all []entry, n corev1.Namespace) callPath {
+	found := callPath{namespace: n.Name}
+	for _, w := range all {
+		compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" && !compiled.Matches(labels.Set(n.Labels)) {
+			continue
+		}
+		if w.mutating() {
+			found.mutating = append(found.mutating, w)
+		} else {
+			found.validating = append(found.validating, w)
+		}
+	}
+	return found
+}
+
+func waits(all []entry) string {
+	var parts []string
+	for _, w := range all {
+		parts = append(parts, fmt.Sprintf("%s %d s", w.Name, w.timeout()))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// covers reports whether rules name an operation on a resource, in any version and scope.
+func covers(rules []registration.RuleWithOperations, operation registration.OperationType, group, name string) bool {
+	base, sub, _ := strings.Cut(name, "/")
+	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
+		r.APIVersions, r.Scope = []string{"*"}, nil
+		of := metav1.GroupVersionResource{Group: group, Resource: base}
+		return webhookmatch.RuleOf(r).Misses(of, sub, admissionv1.Operation(operation), false) == admit.Covered
+	})
+}
+
+// timeoutProblems returns the finding for a webhook for which the API server waits long.
+func timeoutProblems(w entry) []review.Finding {
+	if w.timeout() < longWait {
+		return nil
+	}
+	why := "requests hang that long while the webhook does not answer"
+	if w.TimeoutSeconds == nil || *w.TimeoutSeconds == longWait {
+		why = "10 is the default; " + why
+	}
+	return []review.Finding{problem("timeout-long", w.lacks("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
+}
+
+// amplifierProblems returns the finding for more than one webhook that may change the status of nodes.
+func amplifierProblems(all []entry) []review.Finding {
+	var found []entry
+	for _, w := range all {
+		if w.mutating() && covers(w.Rules, registration.Update, "", "nodes/status") {
+			found = append(found, w)
+		}
+	}
+	if len(found) < 2 {
+		return nil
+	}
+	var names []string
+	severity := review.Warning
+	for _, w := range found {
+		names = append(names, fmt.Sprintf("%s (%s %s)", w.Name, w.kind, w.configuration.Name))
+		if w.ushers() {
+			severity = review.Error
+		}
+	}
+	extra := found[len(found)-1]
+	for _, is := range []func(entry) bool{koordinators, func(w entry) bool { return !w.ushers() }, entry.unneeded} {
+		if i := slices.IndexFunc(found, is); i >= 0 {
+			extra = found[i]
+			break
+		}
+	}
+	two := problem("two-amplifiers", extra.about(), "%d mutating webhooks may change the status of nodes: %s. If two of them "+
+		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
+		"one.", len(found), review.List(names))
+	return []review.Finding{milder(two, severity)}
+}
+
+// unneeded reports whether a webhook of usher is registered for nothing.
+func (w entry) unneeded() bool { return w.ushers() && w.needed == nil }
+
+// koordinators reports whether a webhook is one of Koordinator's own.
+func koordinators(w entry) bool {
+	return strings.HasPrefix(w.configuration.Name, "koordinator-") && strings.HasSuffix(w.configuration.Name, "-webhook-configuration")
+}

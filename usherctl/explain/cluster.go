@@ -1,0 +1,208 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/review"
+)
+
+// Cluster explains the objects of a namespace of a cluster.
+type Cluster struct {
+	Options
+	Source    reader.Source
+	Namespace string
+	Requests  Requests // nil: there is no audit log
+	UID       string   // of the object whose requests are listed; "" for any
+	// Policy returns the policy of the cluster's usher.
+	Policy func(context.Context) (Policy, error)
+	// Review reviews the pod that a controller would create for a workload, with the state of the cluster. It writes nothing.
+	Review func(ctx context.Context, workload []byte, policy Policy) ([]review.Report, error)
+}
+
+// Explain explains why the pods of a workload do not come, or who changed a pod that exists. The arguments name it.
+func (c Cluster) Explain(ctx context.Context, args []string) ([]review.Report, error) {
+	f := finder{c.Source, c.Namespace}
+	found, err := f.find(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	events, unread := f.events(ctx)
+	if found.kind.Kind == "Pod" {
+		return c.pod(ctx, found, events, unread)
+	}
+	creators, err := f.creators(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	return c.missing(ctx, f, workload{found, creators, events}, unread)
+}
+
+// pod says that a pod exists, why it does not run, and with an audit log who changed it.
+func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, unread error) (all []review.Report, err error) {
+	idle := idle([]object{pod}, events)
+	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options),
+		finding("pod-exists", review.Info, pod.String(), "the pod exists: its creation was not refused"))...)
+	if len(refusals(idle)) > 0 {
+		policy, unknown := c.Policy(ctx)
+		r = policy.explainFailure(idle[0].why, c.Options, pod.String())
+		r = adding(r, policyNotRead(unknown)...)
+	}
+	if unread != nil && len(idle) > 0 {
+		r = adding(r, unknownBecause("events-not-read", unread))
+	}
+	if c.Requests == nil {
+		r.Hint = strings.TrimPrefix(r.Hint+"; --audit-log FILE shows who changed it", "; ")
+		return []review.Report{r}, nil
+	}
+	requests, err := c.Requests(Filter{Namespace: pod.Metadata.Namespace, Name: pod.Metadata.Name, UID: c.UID, Kind: "pods"})
+	return append([]review.Report{r}, requests...), err
+}
+
+// missing explains why a workload lacks pods, or why they do not run, and reviews its pod as of now if it is missing.
+func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error) ([]review.Report, error) {
+	live, over, unreadable := w.failures()
+	if unreadable > 0 {
+		unread = errors.Join(unread, fmt.Errorf("%d events cannot be read", unreadable))
+	}
+	policy, unknown := c.Policy(ctx)
+	failure, failed := Newest(live)
+	var first review.Report
+	if failed {
+		first = policy.explainFailure(failure.of(f.namespace), c.Options, w.pods())
+	} else {
+		first = c.standing(ctx, f, w, policy, over)
+	}
+	first = adding(first, policyNotRead(unknown)...)
+	if unread != nil {
+		first = adding(first, unknownBecause("events-not-read", unread))
+	}
+	first = w.alsoPaused(first)
+	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == review.Denied || w.missing() == 0)
+	if policy.Policy == nil || noPod {
+		return []review.Report{first}, nil
+	}
+	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
+	if failed {
+		failure.tone(now, w.Spec.Suspend)
+	}
+	if err != nil {
+		first = adding(first, unknownBecause("not-reviewed", err))
+	}
+	return append([]review.Report{first}, now...), nil
+}
+
+// standing returns the report of a workload of which no creation fails: what keeps its pods from running, or what is known.
+func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Policy, over []Failure) review.Report {
+	pods, err := f.pods(ctx, w.creators)
+	idle := idle(pods, w.events)
+	if failure, found := Newest(refusals(idle)); found {
+		return policy.explainFailure(failure, c.Options, w.pods())
+	}
+	found := append(w.lacks(err == nil && len(idle) == 0), describe(idle, c.Options)...)
+	if err != nil {
+		found = append(found, unknownBecause("pods-not-read", err))
+	}
+	if len(found) == 0 {
+		found = append(found, finding("no-pod-missing", review.Info, w.String(), fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))))
+	}
+	if past, has := Newest(over); has && w.missing() == 0 {
+		mask := mask.Mask{Show: c.ShowValues}
+		found = append(found, finding("failure-over", review.Info, past.Object,
+			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))))
+	}
+	return review.Examined(review.Subject{Source: "the cluster", Of: w.pods()}, found...)
+}
+
+// adding adds findings to a report. One that has passed does not pass with what is unknown.
+func adding(r review.Report, more ...review.Finding) review.Report {
+	r.Findings = append(r.Findings, more...)
+	if r.Verdict == review.Passed {
+		r.Verdict = review.VerdictOf(r.Findings)
+	}
+	return r
+}
+
+// policyNotRead returns the finding on a policy that could not be read, if there is an error.
+func policyNotRead(err error) []review.Finding {
+	if err == nil {
+		return nil
+	}
+	finding := unknownBecause("policy-not-read", err)
+	finding.Message += "; --config FILE names the policy, --service the installed usher"
+	return []review.Finding{finding}
+}
+
+// now reviews the pod that a controller would create as of now.
+func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]review.Report, error) {
+	reports, err := c.Review(ctx, creator.typed(), policy)
+	for i := range reports {
+		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
+		if reports[i].Verdict == review.Allowed {
+			reports[i].Hint = "as of now usher allows the pod"
+		}
+	}
+	return reports, err
+}
+
+// of returns the failure with the namespace of the pod whose creation has failed.
+func (f Failure) of(namespace string) Failure {
+	if f.Reason == "FailedCreate" {
+		f.Namespace = namespace
+	}
+	return f
+}
+
+// tone says in reports on what usher allows as of now what that means after a failure. Whether somebody else than usher still refuses it is not
+// known. The controller of a suspended workload tries nothing.
+func (f Failure) tone(now []review.Report, suspended bool) {
+	refusal, known := ParseRefusal(f.Message)
+	for i := range now {
+		r := &now[i]
+		switch {
+		case r.Verdict != review.Allowed:
+		case !known || refusal.By != ByUsher:
+			r.Verdict, r.Hint = review.NotJudged, ""
+			r.Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
+		case !suspended:
+			r.Hint += ": the controller tries again by itself, after up to some minutes"
+		}
+	}
+}
+
+func unknownBecause(id string, err error) review.Finding {
+	f := finding(id, review.Unknown, "", err.Error())
+	if unreadable, ok := errors.AsType[*reader.UnreadableError](err); ok && unreadable.Forbidden {
+		f.Look = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
+	}
+	return f
+}
+
+// explainFailure explains a failure to create or to start pods. of names them.
+func (p Policy) explainFailure(failure Failure, o Options, of string) review.Report {
+	source := fmt.Sprintf("%s of %s", failure.From, failure.Object)
+	if !failure.At.IsZero() {
+		source += ", " + failure.At.UTC().Format(time.RFC3339)
+	}
+	if failure.Count > 1 {
+		source += fmt.Sprintf(", %d times", failure.Count)
+	}
+	refusal, ok := ParseRefusal(failure.Message)
+	refusal.Namespace = failure.Namespace
+	mask := mask.Mask{Show: o.ShowValues}
+	if !ok || refusal.By == ByUsher && p.Policy == nil {
+		return review.Examined(review.Subject{Source: source, Of: of}, finding("creation-failed", review.Error, failure.Object, mask.Text(failure.Message)))
+	}
+	r := p.explain(refusal, o, source)
+	r.Of = of
+	if len(r.Calls) > 0 && r.Calls[0].Message == "" {
+		r.Calls[0].Message = mask.Text(failure.Message)
+	}
+	return r
+}

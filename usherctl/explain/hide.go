@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"encoding/json"
+
+	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/review"
+)
+
+// Hide hides what a mask hides in all parts of the report of a review.
+func Hide(m *mask.Mask, r *review.Report) {
+	if m.Show {
+		return
+	}
+	for _, document := range []*json.RawMessage{&r.Before, &r.After} {
+		if len(*document) > 0 {
+			*document = m.Object(*document)
+		}
+	}
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		hideIn(m, c.Patch)
+		for k := range c.Steps {
+			hideIn(m, c.Steps[k].Patch)
+		}
+	}
+	hideTexts(m, r) // after all values were found
+}
+
+// hideTexts hides values in the texts of a report.
+func hideTexts(m *mask.Mask, r *review.Report) {
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		c.Message, c.Warnings, c.Changes = m.Text(c.Message), m.Texts(c.Warnings), m.Texts(c.Changes)
+		for k := range c.Steps {
+			c.Steps[k].Why, c.Steps[k].Refused = m.Texts(c.Steps[k].Why), m.Texts(c.Steps[k].Refused)
+		}
+		for k := range c.Causes {
+			c.Causes[k].Message = m.Text(c.Causes[k].Message)
+		}
+		for key, value := range c.Audit {
+			c.Audit[key] = m.Text(value)
+		}
+	}
+	for i := range r.Notes {
+		r.Notes[i].Lines = m.Texts(r.Notes[i].Lines)
+	}
+	for i := range r.Findings {
+		r.Findings[i].Message = m.Text(r.Findings[i].Message)
+	}
+}
+
+// hideIn hides in the operations of a patch of usher, which has neither copy nor move.
+func hideIn(m *mask.Mask, patch []review.Operation) {
+	for i := range patch {
+		if value, err := review.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
+			patch[i].Value = encode(m.Value(tokens(patch[i].Path), value))
+		}
+	}
+}
+
+// hidden returns operations without what is hidden in them.
+func hidden(m *mask.Mask, patch []review.Operation) (masked []review.Operation) {
+	for _, o := range patch {
+		if o.Op == "copy" || o.Op == "move" {
+			m.Copied(tokens(o.From), tokens(o.Path))
+		}
+		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
+		if value, err := review.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
+			one.Value = encode(m.Value(tokens(o.Path), value))
+		}
+		masked = append(masked, one)
+	}
+	return masked
+}
+
+// cut returns a path up to a hidden value: what is below it is content.
+func cut(m *mask.Mask, p path) path {
+	if m.Show {
+		return p
+	}
+	at := p.tokens()
+	for i := range at {
+		if m.Hides(at[:i+1]) {
+			return p[:i+1]
+		}
+	}
+	return p
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any, nil:
+		return false
+	}
+	return true
+}
+
+func isFields(value any) bool {
+	_, ok := value.(map[string]any)
+	return ok
+}
+
+func encode(value any) json.RawMessage {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return raw
+}

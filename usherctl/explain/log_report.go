@@ -1,0 +1,66 @@
+package explain
+
+import (
+	"fmt"
+
+	"usher.dev/usher/usherctl/review"
+)
+
+// Reports returns a report for each request of the log, the oldest first, and one of what could not be read, if any.
+func (l *Log) Reports(o Options) (all []review.Report) {
+	for i := range l.Events {
+		all = append(all, Of(&l.Events[i], o))
+	}
+	for i := range l.Own {
+		all = append(all, OfDecision(&l.Own[i]))
+	}
+	if len(all) == 0 {
+		all = append(all, l.nothing())
+	}
+	if l.Unread+len(l.Torn) > 0 {
+		all = append(all, l.unread())
+	}
+	return all
+}
+
+func (l *Log) subject() review.Subject {
+	return review.Subject{Source: fmt.Sprintf("%d lines", l.Lines)}
+}
+
+// nothing returns the report for logs without a matching event.
+func (l *Log) nothing() review.Report {
+	return review.Examined(l.subject(), finding("no-event", review.Unknown, l.filter.String(),
+		"no completed request of the log matches. Another API server may have served it, the log may have been rotated, "+
+			"or the audit policy does not log such requests"))
+}
+
+// String names what the filter is for.
+func (f Filter) String() string {
+	switch {
+	case f.Refusal != "":
+		return "refusal " + f.Refusal
+	case f.UID != "":
+		return "uid " + f.UID
+	case f.Namespace != "" && f.Name == "":
+		return "namespace " + f.Namespace
+	case f.Namespace != "":
+		return f.Namespace + "/" + f.Name
+	}
+	return f.Name
+}
+
+// unread returns the report of the lines that could not be read.
+func (l *Log) unread() review.Report {
+	var found []review.Finding
+	for _, problem := range l.Problems {
+		found = append(found, finding("line-unreadable", review.Unknown, "", problem))
+	}
+	if more := l.Unread - len(l.Problems); more > 0 {
+		found = append(found, finding("line-unreadable", review.Unknown, "", fmt.Sprintf("and %d more lines", more)))
+	}
+	for _, at := range l.Torn {
+		found = append(found, finding("line-incomplete", review.Info, "",
+			at.String()+": the last line is incomplete, and was left out: an API server may still be writing it"))
+	}
+	return review.Examined(l.subject(), found...)
+}

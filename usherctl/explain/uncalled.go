@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/webhookmatch"
+)
+
+// The templates of kubectl get that print one line for each webhook, matchCondition or conversion webhook.
+const (
+	callsTemplate = `{{range .items}}{{$c := .}}{{range .webhooks}}{{$c.kind}} {{$c.metadata.name}}, webhook {{.name}}: ` + clientTemplate + `{{"\n"}}{{end}}{{end}}`
+
+	conditionsTemplate = `{{range .items}}{{$c := .}}{{range .webhooks}}{{$w := .}}{{range .matchConditions}}{{$c.kind}} {{$c.metadata.name}}, ` +
+		`webhook {{$w.name}}, matchCondition {{.name}}: {{.expression}}{{"\n"}}{{end}}{{end}}{{end}}`
+
+	conversionsTemplate = `{{range .items}}{{.metadata.name}} {{.spec.names.kind}}: {{with .spec.conversion.webhook}}` + clientTemplate + `{{end}}{{"\n"}}{{end}}`
+
+	clientTemplate = `{{with .clientConfig.service}}service {{.namespace}}/{{.name}}{{with .path}} {{.}}{{end}}{{end}}{{with .clientConfig.url}}{{.}}{{end}}`
+)
+
+const getConfigurations = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template="
+
+var (
+	// answered matches the errors for a server that was reached, and whose answer is no review.
+	answered = regexp.MustCompile(`the server (?:could not find the requested resource|rejected our request|has asked for the client|does not allow|` +
+		`has received too many requests|is currently unable|was unable to return a response)|an error on the server|` +
+		`webhook response|webhook returned|json parse error|patch type`)
+	timedOut = regexp.MustCompile(`(?:context deadline exceeded|Client\.Timeout exceeded|request canceled)[^"]*$`)
+	// dialled matches a timeout before the request was sent.
+	dialled = regexp.MustCompile(`dial tcp|TLS handshake timeout`)
+	// seenByDoctor matches the answers of usher that usherctl doctor looks into: a wrong path, and that usher is not ready.
+	seenByDoctor = regexp.MustCompile(`the server (?:could not find the requested resource|is currently unable)`)
+	// inCluster matches the Service in the URL of a request.
+	inCluster = regexp.MustCompile(`Post "https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/]`)
+)
+
+// registered returns the registered webhooks that a refusal may be of.
+func (p Policy) registered(refusal Refusal) (all []webhookmatch.Hook) {
+	if p.Hooks == nil || !slices.Contains([]string{ByCall, ByCondition, ByWebhook}, refusal.By) {
+		return nil
+	}
+	return slices.DeleteFunc(p.Hooks(), func(h webhookmatch.Hook) bool { return !refusal.mayBeOf(h) })
+}
+
+// mayBeOf reports whether a webhook may have refused, or may be the one because of which the API server has.
+func (r Refusal) mayBeOf(h webhookmatch.Hook) bool {
+	ignores := h.FailurePolicy != nil && *h.FailurePolicy == registration.Ignore
+	switch r.By {
+	case ByWebhook:
+		return h.Name == r.Name
+	case ByCall:
+		return !ignores && h.Name == r.Name
+	}
+	return !ignores && slices.ContainsFunc(h.MatchConditions, func(c registration.MatchCondition) bool { return c.Expression == r.Expression })
+}
+
+// onDisk changes a finding with a command that shows webhook configurations, if one of the webhooks is in a file of the API server, which
+// kubectl does not show: its command opens the first such file.
+func onDisk(f review.Finding, hooks []webhookmatch.Hook) review.Finding {
+	i := slices.IndexFunc(hooks, isOnDisk)
+	if i < 0 || !strings.Contains(f.Look, "webhookconfiguration") {
+		return f
+	}
+	f.Message += ". " + nameOf(hooks[i]) + " is in a file of the API server, and every API server has its own"
+	f.Look = "${EDITOR:-vi} " + review.Word(hooks[i].File)
+	return f
+}
+
+func isOnDisk(h webhookmatch.Hook) bool { return h.File != "" }
+
+// nameOf names a registered webhook with its configuration.
+func nameOf(h webhookmatch.Hook) string {
+	return kindOfHook(h) + " " + h.Configuration + ", webhook " + h.Name
+}
+
+func kindOfHook(h webhookmatch.Hook) string {
+	if h.Mutating {
+		return "MutatingWebhookConfiguration"
+	}
+	return "ValidatingWebhookConfiguration"
+}
+
+// conditionFailed names the webhooks whose matchCondition could not be evaluated, as far as they are known, and says where to look.
+func conditionFailed(refusal Refusal, hooks []webhookmatch.Hook) (object, message, look string) {
+	var names []string
+	for _, h := range hooks {
+		names = append(names, nameOf(h))
+	}
+	message = "no rule refused this: a webhook's matchConditions could not be evaluated for the object, and its failurePolicy is Fail. has() or .?field.orValue() in the " +
+		"expression mends that; usherctl doctor --cluster=api -f FILE shows the value for an object"
+	if len(hooks) == 1 {
+		return names[0], message, "kubectl get " + strings.ToLower(kindOfHook(hooks[0])) + " " + review.Word(hooks[0].Configuration) + " -o yaml"
+	}
+	if len(hooks) == 0 {
+		message += ". The API server does not name the webhook"
+	}
+	return strings.Join(names, "; "), message, getConfigurations + review.Word(conditionsTemplate) + " | grep -F -e " + review.Word(refusal.Expression)
+}
+
+// notCalledBecause says what is known of a call that failed, and returns the command that can show more: usherctl doctor sees what keeps
+// the API server from reaching a server, but sends it no review.
+func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look string) {
+	server := "its server"
+	if len(hooks) > 0 {
+		server += " (" + targetOf(hooks[0]) + ")"
+	}
+	doctor := doctorOf(hooks)
+	switch ushers := strings.HasSuffix(refusal.Name, ".usher.dev"); {
+	case answered.MatchString(refusal.Text):
+		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may be wrong, or its log says why"
+		if ushers && seenByDoctor.MatchString(refusal.Text) {
+			return message, doctor
+		}
+		return message, lookAtServer(refusal, hooks)
+	case timedOut.MatchString(refusal.Text) && !dialled.MatchString(refusal.Text):
+		message = "no rule refused this: " + server + " has not answered within timeoutSeconds, and its failurePolicy is Fail. It is slow or overloaded, or cannot be reached, " +
+			"which " + doctor + " can show"
+		return message, lookAtServer(refusal, hooks)
+	}
+	return "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", doctor
+}
+
+// doctorOf returns the command that examines webhooks, also those in files of the API server.
+func doctorOf(hooks []webhookmatch.Hook) string {
+	if i := slices.IndexFunc(hooks, isOnDisk); i >= 0 {
+		return "usherctl doctor --cluster=api --static-dir " + review.Word(filepath.Dir(hooks[i].File))
+	}
+	return "usherctl doctor --cluster=api"
+}
+
+// lookAtServer returns the command that shows the log of a webhook's server, tries the same again, or shows what is called.
+func lookAtServer(refusal Refusal, hooks []webhookmatch.Hook) string {
+	logs := func(namespace, name string) string {
+		return fmt.Sprintf("kubectl logs -n %s service/%s --tail=100", review.Word(namespace), review.Word(name))
+	}
+	for _, h := range hooks {
+		if of := h.ClientConfig.Service; of != nil {
+			return logs(of.Namespace, of.Name)
+		}
+	}
+	if of := inCluster.FindStringSubmatch(refusal.Text); of != nil {
+		return logs(of[2], of[1])
+	}
+	switch {
+	case len(hooks) == 0 && strings.HasSuffix(refusal.Name, ".usher.dev"):
+		return "kubectl -n usher logs deployment/usher"
+	case refusal.Namespace != "":
+		return "usherctl doctor --cluster=api --canary -n " + review.Word(refusal.Namespace)
+	}
+	return getConfigurations + review.Word(callsTemplate) + " | grep -F -e " + review.Word(refusal.Name)
+}
+
+// targetOf names what a webhook calls.
+func targetOf(h webhookmatch.Hook) string {
+	c := h.ClientConfig
+	if c.Service == nil && c.URL != nil {
+		return *c.URL
+	}
+	if c.Service == nil {
+		return "none"
+	}
+	target := "Service " + c.Service.Namespace + "/" + c.Service.Name
+	if c.Service.Path != nil {
+		target += ", path " + *c.Service.Path
+	}
+	return target
+}

@@ -1,0 +1,69 @@
+package explain
+
+import (
+	"testing"
+
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/review"
+)
+
+// TestDoubtful: a pod that somebody else has refused is not said to be allowed now.
+func TestDoubtful(t *testing.T) {
+	now := []review.Report{{Verdict: review.Allowed, Hint: "it is allowed"}, {Verdict: review.Denied, Hint: "kept"}}
+	Failure{Message: `admission webhook "w.example.com" denied the request: no`}.tone(now, false)
+	if now[0].Exit() != review.Unjudged || len(now[0].Unjudged) != 1 || now[0].Hint != "" || now[1].Verdict != review.Denied || now[1].Hint != "kept" {
+		t.Errorf("%+v", now)
+	}
+}
+
+// TestMissing: how many pods a workload lacks.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		kind, text string
+		want       int
+	}{
+		{"Deployment", `{"spec":{"replicas":3},"status":{"replicas":1}}`, 2},
+		{"Deployment", `{"spec":{},"status":{}}`, 1},
+		{"ReplicaSet", `{"spec":{"replicas":0}}`, 0},
+		{"ReplicaSet", `{"spec":{"replicas":1},"status":{"replicas":2}}`, 0},
+		{"DaemonSet", `{"status":{"desiredNumberScheduled":4,"currentNumberScheduled":1}}`, 3},
+		{"Job", `{"status":{"active":1}}`, 0},
+		{"Job", `{"spec":{"parallelism":3},"status":{"active":1}}`, 2},
+		{"Job", `{"spec":{"parallelism":3,"completions":4},"status":{"active":1,"succeeded":3}}`, 0},
+		{"Job", `{"spec":{"parallelism":3},"status":{"succeeded":1}}`, 0},
+		{"Job", `{"spec":{"completions":3},"status":{"conditions":[{"type":"Failed","status":"True"}]}}`, 0},
+		{"Job", `{"status":{}}`, 1},
+	} {
+		o, err := newObject(reader.NewKind("", "v1", c.kind, ""), []byte(c.text))
+		if got := o.missing(); err != nil || got != c.want {
+			t.Errorf("%s %s: %d, want %d (%v)", c.kind, c.text, got, c.want, err)
+		}
+	}
+}
+
+// TestOutdated: how many pods of the current template a workload lacks.
+func TestOutdated(t *testing.T) {
+	for _, c := range []struct {
+		kind, text string
+		want       int
+	}{
+		{"Deployment", `{"spec":{"replicas":3},"status":{"replicas":3,"updatedReplicas":1}}`, 2},
+		{"StatefulSet", `{"spec":{"replicas":3,"updateStrategy":{"rollingUpdate":{"partition":2}}},"status":{"replicas":3}}`, 1},
+		{"StatefulSet", `{"spec":{"replicas":3,"updateStrategy":{"type":"OnDelete"}},"status":{"replicas":3}}`, 0},
+		{"DaemonSet", `{"status":{"desiredNumberScheduled":4,"currentNumberScheduled":4,"updatedNumberScheduled":3}}`, 1},
+		{"Job", `{"status":{}}`, 0},
+	} {
+		o, err := newObject(reader.NewKind("", "v1", c.kind, ""), []byte(c.text))
+		if got := o.outdated(); err != nil || got != c.want {
+			t.Errorf("%s %s: %d, want %d (%v)", c.kind, c.text, got, c.want, err)
+		}
+	}
+}
+
+func TestWithoutSuffix(t *testing.T) {
+	for in, want := range map[string]string{"web-5d8c7-4wl7r": "web-5d8c7", "web-0": "web", "web": "", "": ""} {
+		if got := withoutSuffix(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}

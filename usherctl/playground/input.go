@@ -1,0 +1,226 @@
+package playground
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/usherctl/review"
+)
+
+// Input holds a user's input and choices. All members may be empty.
+type Input struct {
+	Object      string `json:"object"` // manifests, or an AdmissionReview, as YAML or JSON
+	Old         string `json:"old"`    // the stored object, for an update
+	Policy      string `json:"policy"` // empty: the default policy
+	Cluster     string `json:"cluster"`
+	Gates       string `json:"gates"`
+	Operation   string `json:"operation"`
+	Subresource string `json:"subresource"`
+	User        string `json:"user"`
+	Groups      string `json:"groups"` // separated by commas
+	Namespace   string `json:"namespace"`
+	DryRun      bool   `json:"dryRun"`
+	Path        string `json:"path"` // the only route to call, or a suite; empty: those routes that an API server calls
+}
+
+// options returns how the object is sent.
+func (in Input) options() (review.Options, error) {
+	o := review.Options{Operation: admissionv1.Operation(cmp.Or(strings.ToUpper(in.Operation), "CREATE")), SubResource: in.Subresource,
+		User: cmp.Or(in.User, "kubernetes-admin"), Namespace: cmp.Or(in.Namespace, "default"), DryRun: in.DryRun}
+	o.Groups = review.GroupsOf(o.User)
+	if in.Groups != "" {
+		o.Groups = strings.FieldsFunc(in.Groups, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if strings.TrimSpace(in.Old) == "" || o.Operation != admissionv1.Update {
+		return o, nil
+	}
+	old := review.Read("-", strings.NewReader(in.Old))
+	if len(old) != 1 {
+		return o, errors.New("the stored object is one object, not several")
+	}
+	if tooDeep(old[0].JSON) {
+		return o, fmt.Errorf("it has more than %d lists and mappings in one another", maxDepth)
+	}
+	o.Old = old[0].JSON
+	return o, old[0].Err
+}
+
+// stored returns the objects of the tab Object that count as stored while others are reviewed: those that steps ask for, and that no
+// step judges by what is stored.
+func (in Input) stored() (given []manifest.Object) {
+	for _, d := range review.Read("object", strings.NewReader(in.Object)) {
+		var is metav1.TypeMeta
+		if d.Err == nil && json.Unmarshal(d.JSON, &is) == nil && slices.Contains([]string{"Namespace", "LimitRange", "PriorityClass"}, is.Kind) {
+			given = append(given, manifest.Object{TypeMeta: is, Place: manifest.Place{File: "object"}, JSON: d.JSON})
+		}
+	}
+	return given
+}
+
+// onPage names a setting of the request as the page has it.
+func onPage(name, value string) string {
+	names := map[string]string{"operation": "Operation", "subresource": "Subresource", "as": "User", "old": "the tab Stored object", "path": "Routes"}
+	return strings.TrimSpace(names[name] + " " + value)
+}
+
+// maxDepth is the maximum nesting depth of an object. In YAML, each line is indented by its depth:
+// the time that it takes to show an object grows with the depth's square.
+const maxDepth = 500
+
+// tooDeep reports whether a JSON document has more lists and mappings in one another than are shown.
+func tooDeep(raw []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// withPods replaces workloads by the pods of their controllers, as `usherctl review` does.
+func (w *instance) withPods(documents []review.Document, o review.Options) []review.Document {
+	makesPods := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
+	if !makesPods || o.SubResource != "" {
+		return documents
+	}
+	return review.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
+		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
+		return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.JudgesItself(request) })
+	})
+}
+
+// Answer holds the results that the page shows.
+type Answer struct {
+	Problems []Problem `json:"problems"`
+	Objects  []Object  `json:"objects"` // the worst first
+	Micros   int64     `json:"micros"`  // how long it took
+}
+
+// Problem is something that a user can correct: in a tab of the page, at a line counted from 1, or 0.
+type Problem struct {
+	Tab  string `json:"tab"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// Object is the result for one object.
+type Object struct {
+	Report review.Report `json:"report"`
+	Stages []Stage       `json:"stages"`
+	Marks  []Problem     `json:"marks"`  // the fields that were refused, at their lines
+	Review string        `json:"review"` // the AdmissionReview of the first route
+}
+
+// Stage is the object at one point on its way.
+type Stage struct {
+	Name    string `json:"name"` // sent, stored, or the step's name
+	Path    string `json:"path,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	// Document is the object as YAML, empty if it is as at the stage before.
+	Document string             `json:"document,omitempty"`
+	Patch    []review.Operation `json:"patch,omitempty"`
+	Refused  []string           `json:"refused,omitempty"`
+	Marks    []Problem          `json:"marks,omitempty"` // what was refused, at the lines of the object then
+	Why      []string           `json:"why,omitempty"`
+	Micros   float64            `json:"micros"`
+}
+
+// objectOf returns what the page shows of a report.
+func objectOf(d review.Document, text string, body []byte, r review.Report) Object {
+	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
+	places, now := newPlaces(text, d.Line), o.Stages[0].Document
+	for _, call := range r.Calls {
+		for _, s := range call.Steps {
+			stage := stageOf(s, call.Path)
+			if stage.Document != "" {
+				now = stage.Document
+			}
+			stage.Marks = marksIn(now, s.Refused)
+			o.Stages = append(o.Stages, stage)
+		}
+		for _, cause := range call.Causes {
+			o.Marks = append(o.Marks, Problem{"object", places.lineOf(d.FieldInFile(cause.Field)), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
+		}
+	}
+	for _, problem := range r.Invalid {
+		o.Marks = append(o.Marks, Problem{"object", places.lineOf(fieldOf(problem)), problem})
+	}
+	if r.Verdict == review.Allowed {
+		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
+	}
+	return o
+}
+
+func stageOf(s review.Step, path string) Stage {
+	stage := Stage{Name: s.Name, Path: path, Mode: s.Mode, Outcome: review.OutcomeOf(s, path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
+		Micros: float64(s.Took.Nanoseconds()) / 1000}
+	if len(s.Patch) > 0 {
+		stage.Document = yamlOf(s.After)
+	}
+	return stage
+}
+
+// marksIn returns what was refused at the lines of a whole text.
+func marksIn(text string, refused []string) (marks []Problem) {
+	if len(refused) == 0 {
+		return nil
+	}
+	places := newPlaces(text, 1)
+	for _, problem := range refused {
+		field := fieldOf(problem)
+		if field == "metadata.name" && places.lineOf(field) == places.lineOf("metadata") { // the API server makes the name
+			field = "metadata.generateName"
+		}
+		marks = append(marks, Problem{Line: places.lineOf(field), Text: problem})
+	}
+	return marks
+}
+
+// fieldOf returns the path that the text of a problem begins with.
+func fieldOf(problem string) string {
+	field, _, _ := strings.Cut(problem, ": ")
+	return field
+}
+
+func indented(raw []byte) string {
+	var text bytes.Buffer
+	if json.Indent(&text, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return text.String()
+}
+
+func yamlOf(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	text, err := yaml.JSONToYAML(raw)
+	if err != nil {
+		return string(raw)
+	}
+	return string(text)
+}

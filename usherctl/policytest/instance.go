@@ -1,0 +1,237 @@
+package policytest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/review"
+)
+
+// Program configures runs of cases. The fields from Config on are defaults for cases.
+type Program struct {
+	Suites suite.List
+	// NotCalled returns why the shipped webhook configurations keep requests from routes, for a directory of manifests that
+	// stands for the cluster; see review.Chooser.
+	NotCalled func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
+
+	// Command is the command with its flags, which reports name with more of them.
+	Command string
+
+	// Warn, if set, is called for each valid policy of a run, with its file.
+	Warn func(file string, policy *config.Policy)
+
+	Config, Cluster, Gates string
+	SuiteNames             []string
+	Now                    time.Time // of cases without at
+}
+
+// setting holds the configuration of a case. Cases with the same setting share an instance.
+type setting struct {
+	place
+	policy, suites string
+	at             time.Time
+}
+
+// place is the part of a setting that must be equal to share an opened cluster.
+type place struct{ cluster, gates string }
+
+// instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
+type instance struct {
+	routes    []admit.Route
+	catalogue review.Catalogue
+	kinds     review.Kinds
+	notCalled func(admit.Route, *admit.Request) string
+	// switchesOn returns the gates that switch on a route.
+	switchesOn func(path string) string
+	ranges     func(namespace string) ([]*corev1.LimitRange, error)
+	steps      []string // all that there are
+	missing    *questions
+	err        error
+}
+
+// questions is what steps have asked for that is not in an opened cluster. One case at a time asks.
+type questions struct {
+	sync.Mutex
+	review.MissingRecorder
+}
+
+// instances are the instances that have been made, and what they share.
+type instances struct {
+	Program
+	schema   config.Schema
+	policies map[string]*config.Policy
+	problems map[string]error
+	made     map[setting]*instance
+}
+
+func (p Program) newInstances() *instances {
+	return &instances{Program: p, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
+		made: map[setting]*instance{}}
+}
+
+// settingOf returns the setting of a case. The policy is the content of its file.
+func (w *instances) settingOf(c *Case) (s setting, err error) {
+	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
+	file := w.policyFile(c)
+	if c.Cluster != "" {
+		s.cluster = filepath.Clean(c.find(c.Cluster))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Gates)) {
+		s.gates += fmt.Sprintf(",%s=%t", name, c.Gates[name])
+	}
+	if len(c.Suites) > 0 {
+		s.suites = strings.Join(c.Suites, ",")
+	}
+	if !c.at.IsZero() {
+		s.at = c.at
+	}
+	text, err := config.Content(file, w.schema)
+	if err != nil {
+		return s, fmt.Errorf("config: %w", err)
+	}
+	s.policy = string(text)
+	if _, known := w.policies[s.policy]; !known && w.Warn != nil {
+		if policy, err := w.policy(s.policy); err == nil {
+			w.Warn(cmp.Or(file, "embedded default"), policy)
+		}
+	}
+	return s, nil
+}
+
+// policyFile returns the policy file of a case; "" for the embedded policy.
+func (w *instances) policyFile(c *Case) string {
+	if c.Config != "" {
+		return c.find(c.Config)
+	}
+	return w.Config
+}
+
+// make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
+func (w *instances) make(all []setting) {
+	w.eachPlace(all, func(at place, opened opened, err error) {
+		for _, s := range all {
+			if s.place != at {
+				continue
+			}
+			w.made[s] = &instance{err: err}
+			if err == nil {
+				w.made[s] = w.under(s, opened)
+			}
+		}
+	})
+}
+
+// eachPlace opens the cluster of each place of settings once, and calls use.
+func (w *instances) eachPlace(all []setting, use func(at place, opened opened, err error)) {
+	done := map[place]bool{}
+	for _, s := range all {
+		if !done[s.place] {
+			done[s.place] = true
+			opened, err := w.open(s.place)
+			use(s.place, opened, err)
+		}
+	}
+}
+
+// open returns the instance with a cluster that a directory stands for, without a policy. Routes made until the next call
+// use the cluster.
+func (w *instances) open(at place) (o opened, err error) {
+	gates, err := w.Suites.ParseGates(at.gates)
+	if err != nil {
+		return o, err
+	}
+	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory with manifests"}}
+	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
+	return o, err
+}
+
+// opened is an instance with a cluster, and what is asked of that.
+type opened struct {
+	suite.Instance
+	missing *questions
+}
+
+// under returns the instance of a setting in an opened cluster.
+func (w *instances) under(s setting, opened opened) *instance {
+	made := &instance{missing: opened.missing, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: review.Types(w.Suites)}
+	made.steps, _ = w.Suites.Steps()
+	opened.Now = func() time.Time { return s.at }
+	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
+		return made
+	}
+	var err error
+	if opened.Suites, err = w.Suites.Named(strings.Split(s.suites, ",")); err != nil {
+		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
+		return made
+	}
+	made.routes, made.switchesOn, made.ranges = opened.Routes(), opened.SwitchesOn, opened.LimitRanges
+	for i := range made.routes {
+		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
+	}
+	made.notCalled, made.err = w.NotCalled(made.routes, s.cluster)
+	return made
+}
+
+// policy parses the content of a policy file, each content once.
+func (w *instances) policy(text string) (*config.Policy, error) {
+	if policy, known := w.policies[text]; known {
+		return policy, w.problems[text]
+	}
+	policy, problems := config.Parse([]byte(text), w.schema)
+	w.policies[text] = policy
+	if len(problems) > 0 {
+		var lines []string
+		for _, problem := range problems {
+			lines = append(lines, problem.Error())
+		}
+		w.problems[text] = fmt.Errorf("config: the policy is invalid:\n  %s", strings.Join(lines, "\n  "))
+	}
+	return policy, w.problems[text]
+}
+
+// inCase names a setting of the request as a case has it.
+func inCase(name, value string) string {
+	keys := map[string]string{"operation": "request.operation", "subresource": "request.subresource", "as": "request.user"}
+	if name = cmp.Or(keys[name], name); value == "" {
+		return name
+	}
+	if name == "feature-gates" {
+		return "gates: {" + strings.NewReplacer("=", ": ", ",", ", ").Replace(value) + "}"
+	}
+	return name + ": " + value
+}
+
+// review sends a review through the routes that are called for it.
+func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (review.Report, error) {
+	choice, err := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
+	if err != nil {
+		return review.Report{}, err
+	}
+	w.missing.Lock()
+	defer w.missing.Unlock()
+	w.missing.TakeUnknown() // what was asked before
+	choice.TakeUnknown, choice.Validate, choice.LimitRanges = w.missing.TakeUnknown, true, w.ranges
+	return review.Run(ctx, d, body, choice, w.kinds), nil
+}
+
+// covers reports whether a route is for a kind of object.
+func (w *instance) covers(object *unstructured.Unstructured, r request, path string) bool {
+	request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.op(), Namespace: object.GetNamespace()}
+	return slices.ContainsFunc(w.routes, func(route admit.Route) bool {
+		return (path == "" || path == route.Path) && (path == route.Path && route.Covers(request) || route.JudgesItself(request))
+	})
+}

@@ -1,0 +1,80 @@
+package policytest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/review"
+)
+
+// TestVerdicts: what an API server refuses itself is invalid, and what depends on an object that is not there is not judged. A case
+// may expect both.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct{ name, containers, namespace, expect, want string }{
+		{"allowed", "[{name: app, image: nginx}]", "known", "allowed", ""},
+		{"invalid", "[]", "known", "invalid", ""},
+		{"invalid, and allowed is expected", "[]", "known", "allowed", "expected allowed, got invalid: spec.containers: Required value"},
+		{"invalid, and denied is expected", "[{name: app}]", "known", "denied", "expected denied, got invalid: spec.containers[0].image"},
+		{"not judged", "[{name: app, image: nginx}]", "unknown", "not judged", ""},
+		{"not judged, and allowed is expected", "[{name: app, image: nginx}]", "unknown", "allowed", "expected allowed, got not judged: step asks for the Namespace unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := new(questions)
+			step := admit.Mutator[admit.Pod]{Name: "step", Run: func(_ context.Context, req *admit.Request, _ *admit.Pod) error {
+				if req.Namespace == "unknown" {
+					asked.Missing(admit.CollectionNamespaces, req.Namespace)
+				}
+				return nil
+			}}
+			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
+			w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}
+			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: "+c.namespace+"}, spec: {containers: "+c.containers+"}}\nexpect: {verdict: "+c.expect+"}\n"))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			r := runIn(t.Context(), w, found[0], nil).Report
+			if c.want == "" && r.Verdict != review.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
+				t.Errorf("%s: %+v, want %q", r.Verdict, r.Findings, c.want)
+			}
+		})
+	}
+}
+
+// TestHints: what would reach a route is named as a case has it, and not as flags of usherctl review.
+func TestHints(t *testing.T) {
+	route := admit.Route{Path: "/validate-pod-binding", For: admit.Pods(admissionv1.Delete)}
+	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), missing: new(questions)}
+	found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: b}]}}\nexpect: {verdict: allowed}\n"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r := runIn(t.Context(), w, found[0], nil).Report
+	if len(r.Findings) != 1 || !strings.HasSuffix(r.Findings[0].Message, "try request.operation: DELETE") {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// TestMisspeltSubresources: no case passes as skipped because of a subresource that nothing has.
+func TestMisspeltSubresources(t *testing.T) {
+	route := admit.Route{Path: "/x", For: admit.Pods(admissionv1.Connect)}
+	route.For[0].Resources = []string{"pods/special"}
+	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue(nil), missing: new(questions)}
+	for _, c := range []struct{ version, sub, want string }{
+		{"v1", "statsu", "request.subresource statsu: no kind and no route has it; did you mean status?"},
+		{"v1", "specal", "request.subresource specal: no kind and no route has it; did you mean special?"},
+		{"v1", "entirely-other", "request.subresource entirely-other: no kind and no route has it; there are "},
+		{"v1", "status", ""}, {"v1", "special", ""}, {"v1", "ephemeralcontainers", ""}, {"other.example.com/v1", "restart", ""},
+		{"other.example.com/v1", "statsu", "request.subresource statsu: no kind and no route has it"},
+	} {
+		found, _ := Read("dir/case.yaml", []byte("manifest: {apiVersion: "+c.version+", kind: Pod, metadata: {name: p}}\n"+
+			"request: {operation: UPDATE, subresource: "+c.sub+"}\nexpect: {verdict: skipped}\n"))
+		r := runIn(t.Context(), w, found[0], nil).Report
+		if c.want == "" && r.Verdict != review.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
+			t.Errorf("%s of %s: %s, %+v", c.sub, c.version, r.Verdict, r.Findings)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// Package promises tests what usherctl promises, with the pages, which are about both programs.
+package promises
+
+import (
+	"bytes"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"usher.dev/usher/command"
+	"usher.dev/usher/routes"
+	"usher.dev/usher/test/harness"
+	ctl "usher.dev/usher/usherctl/command"
+)
+
+// TestMain runs the tests in the root directory of the repository, which has the samples and the pages.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// usherctl runs a command and returns its exit code and what it printed.
+func usherctl(t *testing.T, args ...string) (code int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = ctl.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
+
+// usher runs a command of usher and returns its exit code and what it printed.
+func usher(t *testing.T, args ...string) (code int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
+
+// program is one of the two programs.
+type program struct {
+	name     string
+	commands []string // that are listed
+	help     string   // of all of them
+}
+
+// programs returns both programs.
+func programs(t *testing.T) (all []program) {
+	t.Helper()
+	for _, root := range []*cobra.Command{command.Program{Suites: routes.Suites()}.Root(), ctl.Program{Suites: routes.Suites()}.Root()} {
+		p := program{name: root.Name()}
+		for _, c := range root.Commands() {
+			if c.Hidden {
+				continue
+			}
+			p.commands = append(p.commands, c.Name())
+			for _, listed := range append(c.Commands(), c) {
+				p.help += listed.UsageString()
+				listed.Flags().VisitAll(func(f *pflag.Flag) { p.help += "--" + f.Name + " " })
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// defaultMux serves the routes of the embedded policy.
+func defaultMux(t testing.TB) http.Handler {
+	t.Helper()
+	suites := routes.Suites()
+	return harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), harness.DefaultPolicy(t, suites)).Routes())
+}
+
+// allSource returns the code of both programs, without tests.
+func allSource(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f, "_test.go") && !strings.HasPrefix(f, "test/") {
+			b.WriteString(harness.ReadFile(t, f))
+		}
+	}
+	return b.String()
+}
+
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || path != "usherctl" && isModule(path)) {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d Go files: %v", len(files), err)
+	}
+	return files
+}
+
+// isModule reports whether a folder is a Go module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}

@@ -1,0 +1,167 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/nearest"
+)
+
+// Explained returns routes whose steps say why they acted or did nothing.
+func Explained(routes []admit.Route) []admit.Route {
+	all := slices.Clone(routes)
+	for i := range all {
+		all[i].Chain = all[i].Chain.Explained()
+	}
+	return all
+}
+
+// Choice describes what an API server would do with a request.
+type Choice struct {
+	Routes    []admit.Route // that it would call, in order: mutating ones first
+	NotCalled []NotCalled   // that are for such requests, but not for this one
+	Hint      string        // what to try when none is called
+	Documents bool          // keep the object after each step: Step.After
+	// Validate looks whether an API server would store the object, too.
+	Validate bool
+	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
+	Assumed bool
+	// LimitRanges returns the LimitRanges of a namespace, whose defaults new pods get, and which may refuse them. Nil: there are none.
+	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
+	// TakeUnknown returns and clears the recorded requests for what is not known here. Nil: all is known.
+	TakeUnknown func() []string
+}
+
+// Chooser chooses routes.
+type Chooser struct {
+	Routes []admit.Route
+	Path   string // calls this route, whatever the request is; "" for those that an API server would call
+	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
+	NotCalled func(admit.Route, *admit.Request) string
+	// Setting names a setting of the request with a value, or "", for a hint. Nil: as a flag of usherctl review.
+	Setting func(name, value string) string
+	// SwitchesOn returns the feature gates that switch on a route that is off, or "". Nil: none is off.
+	SwitchesOn func(path string) string
+}
+
+// setting names a setting of the request.
+func (c Chooser) setting(name, value string) string {
+	if c.Setting != nil {
+		return c.Setting(name, value)
+	}
+	return strings.TrimSpace("--" + name + " " + value)
+}
+
+// Choose returns the routes for a review. An invalid review gets none: Run reports why.
+func (c Chooser) Choose(body []byte) (Choice, error) {
+	if c.Path != "" {
+		i := slices.IndexFunc(c.Routes, func(r admit.Route) bool { return r.Path == c.Path })
+		if i < 0 {
+			return Choice{}, c.noSuchPath()
+		}
+		return Choice{Routes: c.Routes[i : i+1]}, nil
+	}
+	_, req, err := handlers.ReadReview(withDefaults(body)) // an update that only leaves defaults out changes nothing
+	if err != nil {
+		return Choice{}, nil
+	}
+	choice := c.choose(req)
+	if len(choice.Routes)+len(choice.NotCalled) == 0 {
+		choice.Hint = c.hint(req)
+	}
+	return choice, nil
+}
+
+// noSuchPath returns the error for a path that is of no route, or of none that is on, with the gates or the most similar path.
+func (c Chooser) noSuchPath() error {
+	at := c.setting("path", c.Path)
+	if c.SwitchesOn != nil {
+		if gates := c.SwitchesOn(c.Path); gates != "" {
+			return fmt.Errorf("%s: the route is off; %s switches it on", at, c.setting("feature-gates", gates))
+		}
+	}
+	var paths []string
+	for _, r := range c.Routes {
+		paths = append(paths, r.Path)
+	}
+	return fmt.Errorf("%s: there is no such route%s", at, cmp.Or(nearest.Question(c.Path, paths), "; `usherctl steps` lists them"))
+}
+
+func (c Chooser) choose(req *admit.Request) (choice Choice) {
+	var validating []admit.Route
+	for _, r := range c.Routes {
+		if !r.Covers(req) || !r.Changes(req) {
+			continue
+		}
+		if c.NotCalled != nil {
+			if why := c.NotCalled(r, req); why != "" {
+				choice.NotCalled = append(choice.NotCalled, NotCalled{r.Path, why})
+				continue
+			}
+		}
+		if r.Chain.Mutates() {
+			choice.Routes = append(choice.Routes, r)
+		} else {
+			validating = append(validating, r)
+		}
+	}
+	choice.Routes = append(choice.Routes, validating...)
+	return choice
+}
+
+// noRoute is the hint for an object of a kind that no route is for.
+const noRoute = "no route is for this kind of object under this policy; `usherctl steps` lists the routes"
+
+// hint says how to reach a route for a kind of object that was sent in another way.
+func (c Chooser) hint(req *admit.Request) string {
+	for _, r := range c.Routes {
+		if r.Covers(req) {
+			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
+				"; " + c.setting("old", "") + " names the stored object of a manifest, " + c.setting("path", "") + " calls a route all the same"
+		}
+	}
+	for _, r := range c.Routes {
+		for _, m := range r.For {
+			if m.Kind == req.Kind && len(m.Operations) > 0 {
+				return c.howToReach(r, m, req)
+			}
+		}
+	}
+	for _, operation := range []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete} {
+		other := *req
+		other.Operation = operation
+		if slices.ContainsFunc(c.Routes, func(r admit.Route) bool { return r.Covers(&other) }) {
+			return fmt.Sprintf("no route is for its %s; one is for %s: try %s", req.Operation, operation, c.setting("operation", string(operation))+c.andOld(operation))
+		}
+	}
+	return noRoute
+}
+
+// howToReach returns a hint with the settings that make a request match a route.
+func (c Chooser) howToReach(r admit.Route, m admit.Match, req *admit.Request) string {
+	hint := "no route is called for this; try " + c.setting("operation", string(m.Operations[0]))
+	if _, sub, ok := strings.Cut(m.Resources[0], "/"); ok {
+		hint += " " + c.setting("subresource", sub)
+	} else if req.SubResource != "" {
+		hint += " without " + c.setting("subresource", "")
+	}
+	if r.Heartbeat() {
+		return hint + " " + c.setting("as", "system:node:"+req.ObjectName())
+	}
+	return hint + c.andOld(m.Operations[0])
+}
+
+// andOld names the setting of the stored object, if an operation has one that is changed.
+func (c Chooser) andOld(operation admissionv1.Operation) string {
+	if operation != admissionv1.Update {
+		return ""
+	}
+	return " and " + c.setting("old", "")
+}
