@@ -108,8 +108,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestSixteenRooms: the root has at most 16 folders, so that the service is seen there, and one test.
-func TestSixteenRooms(t *testing.T) {
+// TestSeventeenRooms: the root has at most 17 folders, so that the service is seen there, and one test.
+func TestSeventeenRooms(t *testing.T) {
 	out, err := exec.Command("git", "ls-files").Output()
 	if err != nil {
 		t.Skip("no checkout: ", err)
@@ -122,8 +122,8 @@ func TestSixteenRooms(t *testing.T) {
 			files = append(files, room)
 		}
 	}
-	if len(rooms) > 16 || len(files) > 2 {
-		t.Errorf("%d folders and %v at the root, at most 16 and 2: put it into the room that it belongs to", len(rooms), files)
+	if len(rooms) > 17 || len(files) > 2 {
+		t.Errorf("%d folders and %v at the root, at most 17 and 2: put it into the room that it belongs to", len(rooms), files)
 	}
 }
 
