@@ -56,6 +56,7 @@ var floors = []struct {
 	may  []string
 }{
 	{"internal", nil},
+	{"samples/smallest", []string{"validators", "mutators", "handlers", "certs", "config", "admit", "internal"}},
 	{"samples", nil},
 	{"admit", []string{"internal"}},
 	{"config", []string{"admit", "internal"}},

@@ -20,7 +20,7 @@ func TestSmallestAnswers(t *testing.T) {
 		"validate-pods/denied-names": `"allowed":false`,
 		"mutate-nodes/overcommit":    `"patchType":"JSONPatch"`,
 	} {
-		body, err := os.ReadFile("../../samples/reviews/" + sample + ".json")
+		body, err := os.ReadFile("../reviews/" + sample + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-// Command smallest is the smallest usher: the steps of the tutorial with their handlers, certificates and metrics, and nothing
+// Command smallest is a sample: the smallest usher, with the steps of the tutorial, their handlers, certificates and metrics, and nothing
 // of the rest. Its test holds what such a program links. The folder certs has the files tls.crt and tls.key.
 package main
 
