@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
 )
 
@@ -51,7 +52,7 @@ func TestServeWhenOutputFails(t *testing.T) {
 		out, log, code := &unsteady{refusals: 1}, &unsteady{}, make(chan int, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
-			program := Program{Suites: suite.List{colocation.Suite()}, Out: out, Err: log}
+			program := Program{Suites: suite.List{colocation.Suite()}, Out: out, Err: log, Serve: server.Run}
 			code <- program.Run(ctx, []string{"serve", "--plain", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--shutdown-delay=0s",
 				"--log-format=json", "--cluster-dir=../samples/cluster", audit})
 		}()
@@ -77,7 +78,7 @@ func TestServeFailsUnread(t *testing.T) {
 	defer func() { _ = out.Close() }()
 	for _, read := range []bool{false, true} {
 		var text unsteady
-		program := Program{Suites: suite.List{colocation.Suite()}, Out: io.Discard, Err: in}
+		program := Program{Suites: suite.List{colocation.Suite()}, Out: io.Discard, Err: in, Serve: server.Run}
 		if read {
 			program.Err = &text
 		}

@@ -68,3 +68,16 @@ func (s *service) closeAudit(ctx context.Context) {
 		s.Log.WithError(err).Warn("the audit log is incomplete")
 	}
 }
+
+// openRecord opens what else observes reviews.
+func (s *service) openRecord() error {
+	if s.Record == nil {
+		return nil
+	}
+	observe, closed, err := s.Record()
+	if err != nil {
+		return err
+	}
+	s.observers, s.closed = append(s.observers, observe), closed
+	return nil
+}

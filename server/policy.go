@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
@@ -17,38 +15,6 @@ import (
 	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/webhooks"
 )
-
-// use activates a policy, or keeps the current one if the new one is invalid.
-func (s *service) use(policy *config.Policy, err error) {
-	if err == nil {
-		err = s.usable(policy)
-	}
-	if err != nil {
-		s.policy.current.Set(0)
-		s.Log.WithError(err).Error("the policy file is bad; the policy in force stays")
-		return
-	}
-	in := s.instance
-	in.Policy = policy
-	routes := in.Routes()
-	s.limits.Use(config.SectionOf[ratelimit.Policy](policy))
-	for i := range routes {
-		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
-	}
-	s.compareRegistration(routes)
-	s.compareSections(policy)
-	s.reviews.Expect(routes)
-	handler := s.edge.Serve(append(routes, in.Off()...))
-	s.live.Store(&handler)
-	s.inForce.Store(policy)
-	s.policy.changed()
-	for _, warning := range policy.Warnings() {
-		s.Log.Warn("policy: " + warning)
-	}
-	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
-	s.warnOfEnds()
-	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
-}
 
 // usable returns an error for a policy without a required section. It does so, too, for a policy that depends on namespaces if none can
 // be known: what it selects by their labels would be selected never, and what it restricts be allowed.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -139,15 +140,34 @@ func (s *service) openCluster(ctx context.Context, policy *config.Policy) (err e
 	return nil
 }
 
-// openRecord opens what else observes reviews.
-func (s *service) openRecord() error {
-	if s.Record == nil {
-		return nil
+// use activates a policy, or keeps the current one if the new one is invalid.
+func (s *service) use(policy *config.Policy, err error) {
+	if err == nil {
+		err = s.usable(policy)
 	}
-	observe, closed, err := s.Record()
 	if err != nil {
-		return err
+		s.policy.current.Set(0)
+		s.Log.WithError(err).Error("the policy file is bad; the policy in force stays")
+		return
 	}
-	s.observers, s.closed = append(s.observers, observe), closed
-	return nil
+	in := s.instance
+	in.Policy = policy
+	routes := in.Routes()
+	s.limits.Use(config.SectionOf[ratelimit.Policy](policy))
+	for i := range routes {
+		routes[i].Limit = s.limits.Of(routes[i].Path, routes[i].Heartbeat())
+	}
+	s.compareRegistration(routes)
+	s.compareSections(policy)
+	s.reviews.Expect(routes)
+	handler := s.edge.Serve(append(routes, in.Off()...))
+	s.live.Store(&handler)
+	s.inForce.Store(policy)
+	s.policy.changed()
+	for _, warning := range policy.Warnings() {
+		s.Log.Warn("policy: " + warning)
+	}
+	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
+	s.warnOfEnds()
+	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
 }

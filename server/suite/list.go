@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	registration "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"usher.dev/usher/admit"
@@ -39,14 +38,6 @@ func (s List) ParseGates(text string) (gate.Set, error) {
 		return gate.Set{}, fmt.Errorf("--feature-gates: %w", err)
 	}
 	return set, nil
-}
-
-// mayHaveNamespace reports whether overrides may select requests of a route by their namespace, under any policy: a
-// Namespace counts as in itself.
-func mayHaveNamespace(r admit.Route) bool {
-	return len(r.For) == 0 || slices.ContainsFunc(r.For, func(m admit.Match) bool {
-		return m.Scope != registration.ClusterScope || m.Kind.Kind == "" || m.Kind.Kind == "Namespace"
-	})
 }
 
 // Table returns all routes of all suites, regardless of the gates. They can be listed, but not used.

@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/document"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/config"
@@ -48,7 +49,7 @@ type Suite struct {
 	// Open returns the state of the suite besides the cluster, and the functions that run it; nil: none. It is called once for a cluster, before that has any content.
 	Open func(Env, Opening) Running
 
-	// Tools has what only tools ask of the suite: see the interfaces that they assert it to.
+	// Tools answers what only tools ask of the suite: each asserts it to an interface of its own.
 	Tools any
 }
 
@@ -106,4 +107,18 @@ func (s Suite) options() Options {
 		return s.NewOptions()
 	}
 	return s.Options
+}
+
+// Mutate returns the chain of a list of mutators, each of which can ask only about the collections that it needs.
+func Mutate[T any](e Env, view func(*document.Document) *T, list func(*config.Policy, admit.Questions) []admit.Mutator[T]) admit.Chain {
+	return admit.PerStep(func(needs []string) admit.Chain {
+		return admit.Mutate(view, list(e.Policy, e.Cluster.Reader(needs).Questions()))
+	})
+}
+
+// Validate is like Mutate for a list of validators.
+func Validate[T any](e Env, view func(*document.Document) *T, list func(*config.Policy, admit.Questions) []admit.Validator[T]) admit.Chain {
+	return admit.PerStep(func(needs []string) admit.Chain {
+		return admit.Validate(view, list(e.Policy, e.Cluster.Reader(needs).Questions()))
+	})
 }

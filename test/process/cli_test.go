@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 	"usher.dev/usher/test/harness"
 )
 
@@ -18,7 +19,7 @@ import (
 func run(t *testing.T, in string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(in), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(in), Out: &stdout, Err: &stderr, Serve: server.Run}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 

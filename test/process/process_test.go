@@ -27,6 +27,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/mutators"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 )
@@ -46,7 +47,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(processMode) {
 	case asItIs:
-		os.Exit(command.Program{Suites: routes.Suites(), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}.Run(context.Background(), os.Args[1:]))
+		os.Exit(command.Program{Suites: routes.Suites(), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Serve: server.Run}.Run(context.Background(), os.Args[1:]))
 	case troubled:
 		os.Exit(serveTroubled())
 	}
@@ -69,7 +70,7 @@ func sampleMux(t testing.TB) http.Handler {
 
 // serveTroubled does what main does, with another chain in /mutate-pods.
 func serveTroubled() int {
-	program := command.Program{Suites: withTroubles(routes.Suites()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	program := command.Program{Suites: withTroubles(routes.Suites()), Version: "test", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Serve: server.Run}
 	return program.Run(context.Background(), os.Args[1:])
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 	"usher.dev/usher/test/harness"
 )
 
@@ -63,7 +64,7 @@ func start(t *testing.T, args ...string) *running {
 	s := &running{log: &syncBuffer{}, out: &syncBuffer{}, stop: stop, code: make(chan int, 1)}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--state-dir", state, "--log-format", "json", "--shutdown-delay", "0s"}, args...)
 	go func() {
-		s.code <- command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: s.out, Err: s.log}.Run(ctx, args)
+		s.code <- command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: s.out, Err: s.log, Serve: server.Run}.Run(ctx, args)
 	}()
 	t.Cleanup(stop)
 	serving := s.waitLog(t, `"msg":"serving"`)

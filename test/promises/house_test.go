@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 )
 
 // TestMain runs the tests in the root: samples, manifests and pages are the repository's.
@@ -29,6 +30,6 @@ func core() string { return routes.Suites()[0].Name }
 func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr, Serve: server.Run}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }

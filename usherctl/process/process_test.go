@@ -18,6 +18,7 @@ import (
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 	ctl "usher.dev/usher/usherctl/command"
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 // runAs runs a command of a program.
 func runAs(program string, in io.Reader, out, err io.Writer, args ...string) (code int) {
 	if program == "usher" {
-		return command.Program{Suites: routes.Suites(), Version: "dev", In: in, Out: out, Err: err}.Run(context.Background(), args)
+		return command.Program{Suites: routes.Suites(), Version: "dev", In: in, Out: out, Err: err, Serve: server.Run}.Run(context.Background(), args)
 	}
 	return ctl.Program{Suites: routes.Suites(), Version: "dev", In: in, Out: out, Err: err}.Run(context.Background(), args)
 }

@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/server"
 	"usher.dev/usher/test/harness"
 	ctl "usher.dev/usher/usherctl/command"
 )
@@ -39,7 +40,7 @@ func usherctl(t *testing.T, args ...string) (code int, out, errors string) {
 func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = command.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr, Serve: server.Run}.Run(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }
 

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/sirupsen/logrus"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/cli"
 )
 
 // FuzzLogText: whatever a message, a field or an error contains, a line of the log has no control character but the line
@@ -45,5 +49,30 @@ func TestLogKeepsLines(t *testing.T) {
 	log.WithError(errors.New("policy:\n\tone\x1b[2J\n\ttwo")).Error("bad")
 	if want := `"error":"policy:\n\tone\\x1b[2J\n\ttwo"`; !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nwant %s", out.String(), want)
+	}
+}
+
+// TestTerminal: `usher serve 2>/dev/null` logs JSON, as into any file; only a terminal gets text.
+func TestTerminal(t *testing.T) {
+	for _, test := range []struct {
+		path     string
+		terminal bool
+	}{
+		{"/dev/null", false},
+		{"/dev/zero", false},
+		{"go.mod", false},
+		{"/dev/ptmx", true},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			file, err := os.OpenFile(test.path, os.O_RDWR, 0)
+			if err != nil {
+				t.Skip(err)
+			}
+			defer func() { _ = file.Close() }()
+			_, json := newLogger("auto", file, file).Formatter.(handlers.JSONLines)
+			if cli.IsTerminal(file) != test.terminal || json == test.terminal {
+				t.Errorf("a terminal: %v, JSON: %v", cli.IsTerminal(file), json)
+			}
+		})
 	}
 }

@@ -1,13 +1,31 @@
 package command
 
 import (
+	"context"
+	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/internal/lines"
 	"usher.dev/usher/internal/printable"
 )
+
+// newLogger returns a logger that writes to a writer, which passes the lines on to end: perhaps a terminal.
+func newLogger(format string, end, to io.Writer) *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(to)
+	if format == "json" || format == "auto" && !cli.IsTerminal(end) {
+		log.SetFormatter(handlers.JSONLines{Formatter: legible{&logrus.JSONFormatter{TimestampFormat: handlers.TimeFormat}}, To: to})
+	} else {
+		log.SetFormatter(legible{&logrus.TextFormatter{ForceColors: cli.IsTerminal(end)}})
+	}
+	return log
+}
 
 // legible is a formatter that lets no text of others reach a log or a terminal raw: no control characters, no direction
 // marks, no invalid UTF-8, and no line break in a message. Line breaks and tabs in fields remain, because the formatters
@@ -40,4 +58,21 @@ func printableLines(text string) string {
 		return printable.Line(text) // as nearly always
 	}
 	return withinLine.ReplaceAllStringFunc(text, printable.Line)
+}
+
+// maxClose bounds the wait for the reader of a log at its end.
+const maxClose = 500 * time.Millisecond
+
+func closeSoon(w *lines.Writer) {
+	ctx, cancel := context.WithTimeout(context.Background(), maxClose)
+	defer cancel()
+	_ = w.Close(ctx) // there is nowhere to say so
+}
+
+// warnings writes the lines of another logger to a log.
+type warnings struct{ log *logrus.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
