@@ -1,87 +1,59 @@
 package handlers
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"slices"
+	"net/http"
+	"strconv"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"usher.dev/usher/admit/document"
 )
 
-// encodeReview returns an AdmissionReview with a response as encoding/json encodes it, but in one buffer, and without a
-// look at the types.
-func encodeReview(kind metav1.TypeMeta, r *admissionv1.AdmissionResponse) []byte {
-	b := make([]byte, 0, sizeOf(r))
-	b = document.AppendText(append(b, `{"kind":`...), kind.Kind)
-	b = document.AppendText(append(b, `,"apiVersion":`...), kind.APIVersion)
-	b = appendResponse(append(b, `,"response":`...), r)
-	return append(b, '}')
+// reply is the answer to be written. It does not refer to the decision, whose memory is released before.
+type reply struct {
+	outcome Outcome
+	code    int
+	retry   int    // seconds after which a retry helps; 0: it does not
+	text    string // plain text, if there is no review
+	review  []byte
+	held    int // bytes counted in the limits
 }
 
-// sizeOf returns about the number of bytes of an answer, so that its buffer need not grow.
-func sizeOf(r *admissionv1.AdmissionResponse) int {
-	size := 256 + base64.StdEncoding.EncodedLen(len(r.Patch))
-	for key, value := range r.AuditAnnotations {
-		size += len(key) + len(value) + len(`"":"",`)
+// encode makes the reply. Its bytes count in the limits until it has been written.
+func (s Server) encode(d *Decision) reply {
+	var review []byte
+	if d.Response != nil {
+		review, _ = json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response}) // of texts and numbers: it cannot fail
+		if err := s.Limits.hold(len(review), len(review) <= firstBuffer); err != nil {
+			d.fail(err)
+			review = nil
+		}
 	}
-	for _, warning := range r.Warnings {
-		size += len(warning) + len(`"",`)
-	}
-	return size
+	return reply{d.Outcome, d.Code, d.retry, d.text, review, len(review)}
 }
 
-func appendResponse(b []byte, r *admissionv1.AdmissionResponse) []byte {
-	b = document.AppendText(append(b, `{"uid":`...), string(r.UID))
-	if r.Allowed {
-		b = append(b, `,"allowed":true`...)
-	} else {
-		b = append(b, `,"allowed":false`...)
+// write writes the answer. No other function does.
+func (a reply) write(w http.ResponseWriter) {
+	if a.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(a.retry))
 	}
-	if r.Result != nil {
-		status, _ := json.Marshal(r.Result) // of texts and numbers: it cannot fail
-		b = append(append(b, `,"status":`...), status...)
+	if a.outcome == Unauthenticated { // the body was not read
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("Connection", "close")
 	}
-	if len(r.Patch) > 0 {
-		b = append(b, `,"patch":"`...)
-		b = append(base64.StdEncoding.AppendEncode(b, r.Patch), '"')
+	if a.review == nil {
+		http.Error(w, a.text, a.code)
+		return
 	}
-	if r.PatchType != nil {
-		b = document.AppendText(append(b, `,"patchType":`...), string(*r.PatchType))
+	w.Header()["Content-Type"] = contentType
+	if len(a.review) > smallAnswer {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.review)))
 	}
-	if len(r.AuditAnnotations) > 0 {
-		b = appendMap(append(b, `,"auditAnnotations":`...), r.AuditAnnotations)
-	}
-	if len(r.Warnings) > 0 {
-		b = appendList(append(b, `,"warnings":`...), r.Warnings)
-	}
-	return append(b, '}')
+	_, _ = w.Write(a.review)
 }
 
-// appendMap appends an object of strings, which is not empty, in the order of its keys.
-func appendMap(b []byte, texts map[string]string) []byte {
-	keys := make([]string, 0, len(texts))
-	for key := range texts {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	first := len(b)
-	for _, key := range keys {
-		b = document.AppendText(append(b, ','), key)
-		b = document.AppendText(append(b, ':'), texts[key])
-	}
-	b[first] = '{'
-	return append(b, '}')
-}
+// contentType is the header of answers that are reviews. net/http copies it.
+var contentType = []string{"application/json"}
 
-// appendList appends an array of strings, which is not empty.
-func appendList(b []byte, texts []string) []byte {
-	first := len(b)
-	for _, text := range texts {
-		b = document.AppendText(append(b, ','), text)
-	}
-	b[first] = '['
-	return append(b, ']')
-}
+// smallAnswer is the size in bytes up to which net/http sets Content-Length itself. It sends a longer answer in chunks unless
+// Content-Length is set.
+const smallAnswer = 2 << 10

@@ -69,7 +69,7 @@ const maxGroups = 50
 // cause as many as it likes, and rotation would remove the decisions about others. to must not keep the caller waiting.
 func Audit(process string, to io.Writer) Observe {
 	var number atomic.Uint64
-	var strangers repeats
+	strangers := repeats{most: mostAlike, every: alikeTime}
 	return func(route admit.Route, d Decision, took time.Duration) {
 		record := newRecord(route, d, took)
 		if d.Outcome == Unauthenticated {

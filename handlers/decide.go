@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,15 +148,6 @@ func (d *Decision) allow(mutates bool) {
 // jsonPatch is the type of all patches. It does not change.
 var jsonPatch = admissionv1.PatchTypeJSONPatch
 
-func (d *Decision) deny() {
-	d.Refusal = refusalID(d.Request, d.Result.Problems)
-	d.Request.Audit("denied-by", d.Result.Problems[0].Step)
-	d.Request.Audit("refusal", d.Refusal)
-	status := denial(d.Request, d.Result.Problems, d.Refusal)
-	d.Outcome, d.Code, d.Response = Denied, int(status.Code), d.respond(false)
-	d.Response.Result = status
-}
-
 // allowUnchanged answers a heartbeat that failed or was refused: it is allowed unchanged, with a warning.
 func (d *Decision) allowUnchanged(err error) {
 	d.Request.DropAuditAnnotations()
@@ -173,6 +165,27 @@ func (d *Decision) allowUnchanged(err error) {
 	d.Outcome, d.Code, d.Response = Allowed, http.StatusOK, d.respond(true)
 }
 
+// Unchecked reports whether a review was allowed only because its route is unused.
+func (d Decision) Unchecked(r admit.Route) bool { return r.Unused() != "" && d.Response != nil }
+
+// limited reports whether a limit of the policy refuses a request. A heartbeat is never refused.
+func (d *Decision) limited(r admit.Route) bool {
+	if r.Limit == nil {
+		return false
+	}
+	d.Exceeded = r.Limit(d.Request)
+	return d.Exceeded.Refuse && !r.Heartbeat()
+}
+
+// isCanary reports whether the request is the dry run of a canary.
+func isCanary(r *admit.Request) bool {
+	if !r.DryRun || r.Object == nil || !bytes.Contains(r.Object.Sent(), []byte(CanaryAnnotation)) {
+		return false // without a handle of the annotations, which could change the order of a patch
+	}
+	_, marked := admit.MetaOf(r.Object.Root()).Annotation(CanaryAnnotation)
+	return marked
+}
+
 // respond makes a response; no other function does. The patch is added by allow, the status by deny.
 func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{
@@ -182,41 +195,3 @@ func (d *Decision) respond(allowed bool) *admissionv1.AdmissionResponse {
 		AuditAnnotations: d.Request.AuditAnnotations(),
 	}
 }
-
-// fail sets the outcome, the HTTP status and the text of the answer for an error that is not the user's fault.
-func (d *Decision) fail(err error) {
-	d.Err, d.Response, d.retry = err, nil, 0
-	caller, invalid := errors.AsType[*badRequestError](err)
-	limited, isLimited := errors.AsType[*rateLimitedError](err)
-	_, unauthenticated := errors.AsType[*unauthenticatedError](err)
-	switch {
-	case invalid:
-		d.Outcome, d.Code, d.text = Invalid, caller.code, err.Error()
-	case unauthenticated:
-		d.Outcome, d.Code, d.text = Unauthenticated, http.StatusUnauthorized, err.Error()
-	case isLimited:
-		d.Outcome, d.Code, d.text, d.retry = Limited, http.StatusTooManyRequests, err.Error(), limited.retry
-	case errors.Is(err, context.Canceled): // or the caller closed its side of the connection, and still reads
-		d.Outcome, d.Code, d.text = Canceled, statusClientClosedRequest, "the caller went away"
-	case errors.Is(err, errShed):
-		d.Outcome, d.Code, d.text, d.retry = Shed, http.StatusServiceUnavailable, tryAgain, 1
-	case errors.Is(err, admit.ErrNotReady):
-		d.Outcome, d.Code, d.text, d.retry = Failed, http.StatusServiceUnavailable, d.named(tryAgain), 1
-	default:
-		d.Outcome, d.Code, d.text = Failed, http.StatusInternalServerError, d.named("internal error; usher's log says more")
-	}
-}
-
-// tryAgain is the text of an answer with Retry-After; the API server's client tries again within its timeout.
-const tryAgain = "not ready or too busy; try again"
-
-// named returns a text with the uid of the review, under which the log says more.
-func (d *Decision) named(text string) string {
-	if d.Request == nil {
-		return text
-	}
-	return fmt.Sprintf("%s (review %s)", text, d.Request.UID)
-}
-
-// statusClientClosedRequest is the status that proxies log when a client went away. Clients rarely see it.
-const statusClientClosedRequest = 499

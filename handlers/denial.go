@@ -19,6 +19,15 @@ const maxValue, maxDetail = 1000, 5*1024 + 200
 // The maximum number of problems that are reported, and of bytes that they have together in a message.
 const maxReported, maxMessage = 50, 50 << 10
 
+func (d *Decision) deny() {
+	d.Refusal = refusalID(d.Request, d.Result.Problems)
+	d.Request.Audit("denied-by", d.Result.Problems[0].Step)
+	d.Request.Audit("refusal", d.Refusal)
+	status := denial(d.Request, d.Result.Problems, d.Refusal)
+	d.Outcome, d.Code, d.Response = Denied, int(status.Code), d.respond(false)
+	d.Response.Result = status
+}
+
 // denial returns the status that refuses a request for the given problems, of which there must be at least one. The
 // code and the reason depend on the problems: 400 BadRequest if an object cannot be read, 403 Forbidden if all of them
 // are of type Forbidden, else 422 Invalid. Each problem is a cause, and is named in the message together with its step;

@@ -363,33 +363,6 @@ func TestLogAndMetrics(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
-	var bad error
-	h := &Health{Checks: map[string]func() error{"certificate": func() error { return bad }}}
-	mux := http.NewServeMux()
-	h.Register(mux)
-	get := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Code, w.Body.String()
-	}
-	if code, text := get("/readyz"); code != 200 || text != "ok\n" {
-		t.Errorf("%d %s", code, text)
-	}
-	bad = errors.New("expired")
-	if code, text := get("/readyz"); code != 503 || !strings.Contains(text, "certificate: expired") {
-		t.Errorf("%d %s", code, text)
-	}
-	bad = nil
-	h.Drain()
-	if code, text := get("/readyz"); code != 503 || text != "draining\n" || !h.Draining() {
-		t.Errorf("draining: %d %s", code, text)
-	}
-	if code, _ := get("/healthz"); code != 200 {
-		t.Errorf("draining is not dying: %d", code)
-	}
-}
-
 // FuzzDecide: for any input, the answer is a valid one.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte(podReview))

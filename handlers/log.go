@@ -18,7 +18,7 @@ const maxProblems = 10
 // denial it logs the step, the field and the type of each error; the message itself is for the user, and may quote an
 // annotation. Of failures with the same cause, only some are logged.
 func Log(log *logrus.Logger) Observe {
-	var failures repeats
+	failures := repeats{most: mostAlike, every: alikeTime}
 	lines := sync.Pool{New: func() any { return new(logLine) }}
 	return func(route admit.Route, d Decision, took time.Duration) {
 		line := lines.Get().(*logLine)
@@ -148,4 +148,18 @@ func wouldDo(steps []admit.StepResult) string {
 		}
 	}
 	return strings.Join(texts, "; ")
+}
+
+// LogUnused warns of routes that are unused but still registered, each at most once a minute.
+func LogUnused(log *logrus.Logger, now func() time.Time) Observe {
+	warnings := repeats{most: 1, every: time.Minute}
+	return func(r admit.Route, d Decision, _ time.Duration) {
+		if !d.Unchecked(r) {
+			return
+		}
+		if due, _ := warnings.allow(r.Path, now()); due {
+			log.WithField("route", r.Path).Warnf("%s %s, but an API server still calls it: what it sends is allowed unchecked; "+
+				"usher webhooks apply registers what is needed", r.Path, r.Unused())
+		}
+	}
 }

@@ -186,7 +186,7 @@ func TestRepeatedFailures(t *testing.T) {
 
 // TestRepeatsAreBounded: a million causes take no memory.
 func TestRepeatsAreBounded(t *testing.T) {
-	var r repeats
+	r := repeats{most: mostAlike, every: alikeTime}
 	for i := range 10 * maxAlike {
 		if write, _ := r.allow(fmt.Sprint(i), time.Now()); !write || len(r.since) > maxAlike {
 			t.Fatalf("cause %d: written: %v, %d are kept", i, write, len(r.since))

@@ -10,8 +10,10 @@ import (
 // causes are distinguished.
 const mostAlike, maxAlike, alikeTime = 10, 1000, 10 * time.Second
 
-// repeats counts lines that are alike. The zero value is ready.
+// repeats counts lines that are alike, of which the first most of every so often are written.
 type repeats struct {
+	most  int
+	every time.Duration
 	mu    sync.Mutex
 	since map[uint64]*alike
 }
@@ -37,11 +39,11 @@ func (r *repeats) allow(cause string, now time.Time) (write bool, dropped int) {
 		seen = &alike{since: now}
 		r.since[key] = seen
 	}
-	if now.Sub(seen.since) >= alikeTime {
+	if now.Sub(seen.since) >= r.every {
 		dropped = seen.dropped
 		*seen = alike{since: now}
 	}
-	if seen.written >= mostAlike {
+	if seen.written >= r.most {
 		seen.dropped++
 		return false, 0
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,8 +70,8 @@ func (s Server) admission(route admit.Route) http.Handler {
 // because the client may be slow to read the answer.
 func (s Server) review(route admit.Route, w http.ResponseWriter, r *http.Request) reply {
 	start := time.Now()
-	ctx := newDeadline(r.Context(), start.Add(budget(timeoutOf(r))))
-	defer ctx.cancel()
+	ctx, cancel := context.WithDeadline(r.Context(), start.Add(budget(timeoutOf(r))))
+	defer cancel()
 	sent := body{limits: s.Limits}
 	defer sent.release()
 	granted, err := s.accept(ctx, &sent, route.Heartbeat(), w, r)
@@ -121,58 +120,5 @@ func budget(timeout string) time.Duration {
 	wait = min(wait, maxTimeout)
 	return max(wait-max(wait/10, 100*time.Millisecond), wait/2)
 }
-
-// reply is the answer to be written. It does not refer to the decision, whose memory is released before.
-type reply struct {
-	outcome Outcome
-	code    int
-	retry   int    // seconds after which a retry helps; 0: it does not
-	text    string // plain text, if there is no review
-	review  []byte
-	held    int // bytes counted in the limits
-}
-
-// encode makes the reply. Its bytes count in the limits until it has been written.
-func (s Server) encode(d *Decision) reply {
-	var review []byte
-	if d.Response != nil {
-		review = encodeReview(d.Type, d.Response)
-		if err := s.Limits.hold(len(review), len(review) <= firstBuffer); err != nil {
-			d.fail(err)
-			review = nil
-		}
-	}
-	return reply{d.Outcome, d.Code, d.retry, d.text, review, len(review)}
-}
-
-// write writes the answer. No other function does.
-func (a reply) write(w http.ResponseWriter) {
-	if a.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(a.retry))
-	}
-	if a.outcome == Unauthenticated { // the body was not read
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		w.Header().Set("Connection", "close")
-	}
-	if a.review == nil {
-		http.Error(w, a.text, a.code)
-		return
-	}
-	w.Header()["Content-Type"] = contentType
-	if len(a.review) > smallAnswer {
-		w.Header().Set("Content-Length", strconv.Itoa(len(a.review)))
-	}
-	_, _ = w.Write(a.review)
-}
-
-// contentType is the header of answers that are reviews. net/http copies it.
-var contentType = []string{"application/json"}
-
-// smallAnswer is the size in bytes up to which net/http sets Content-Length itself. It sends a longer answer in chunks unless
-// Content-Length is set.
-const smallAnswer = 2 << 10
-
-// unauthenticatedError is the fault of a request whose sender must not post reviews.
-type unauthenticatedError struct{ error }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }

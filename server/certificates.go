@@ -86,6 +86,6 @@ func (s *service) keepCertificates(ctx context.Context) error {
 
 // serveCertificate uses a certificate for TLS, readiness and metrics.
 func (s *service) serveCertificate(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), valid func() error, end func() time.Time) {
-	s.certificate, s.health.Checks["certificate"] = get, valid
+	s.certificate, s.health.checks["certificate"] = get, valid
 	s.metrics.MustRegister(timestamp("usher_certificate_expiry_timestamp_seconds", "When the served certificate ends.", end))
 }

@@ -22,7 +22,7 @@ func (s *service) operations() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	s.health.Register(mux)
+	s.health.register(mux)
 	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.Handle("/debug/", protected(s.debugPages()))
 	return mux, nil

@@ -43,7 +43,7 @@ type service struct {
 	live      atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks     []webhooks.Hook              // that the policy in force needs
 	sections  []string                     // that any policy in force has had
-	health    handlers.Health
+	health    health
 	caFile    string // of a certificate of our own, or empty
 
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with Plain
@@ -90,7 +90,7 @@ func newService(o Options) *service {
 	inFlight := handlers.NewLimits(o.MaxInFlight)
 	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
 	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}
-	s.edge = handlers.Server{Limits: inFlight, Draining: s.health.Draining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
+	s.edge = handlers.Server{Limits: inFlight, Draining: s.health.isDraining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
 		for _, observe := range s.observers {
 			observe(r, d, took)
 		}
@@ -136,7 +136,7 @@ func (s *service) openCluster(ctx context.Context, policy *config.Policy) (err e
 	for _, running := range s.instance.Running {
 		s.metrics.MustRegister(running.Metrics...)
 	}
-	s.health.Checks = map[string]func() error{"cluster": s.instance.Cluster.Ready}
+	s.health.checks = map[string]func() error{"cluster": s.instance.Cluster.Ready}
 	return nil
 }
 

@@ -7,26 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"usher.dev/usher/admit/document"
 )
-
-// TestTexts: a frequent text is read like any other, however it is written.
-func TestTexts(t *testing.T) {
-	for _, text := range []string{`"Pod"`, `"\u0050od"`, `"Po\u0064"`, `"pod"`, `""`, `"\""`, `"v1"`, `"\\v1"`, `"system:nodes"`} {
-		d, err := document.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(text, err)
-		}
-		if got, want := textOf(d.Root().Raw()), d.Root().Raw().Text(); got != want {
-			t.Errorf("%s is read as %q, want %q", text, got, want)
-		}
-		d.Release()
-	}
-	if got := textOf(document.Raw{}); got != "" {
-		t.Errorf("an absent text is read as %q", got)
-	}
-}
 
 // TestDryRunIsRead: a boolean, or nothing; anything else is the caller's fault.
 func TestDryRunIsRead(t *testing.T) {
