@@ -55,8 +55,7 @@ install: ## put usher and usherctl into the folder of go install, so that they r
 test: ## run what the service needs, without an API server: some five minutes the first time
 	go test -short -timeout 30m ./...
 
-test-all: ## run what needs no API server, of the tools, too
-	go test -short -timeout 30m ./...
+test-all: test ## the same, and the tests of the tools
 	cd usherctl && go test -short -timeout 30m ./...
 	cd test/bench && go test -short ./...
 
@@ -103,12 +102,17 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	cd usherctl && go tool -modfile=../go.mod staticcheck ./...
 	@for module in $(MODULES); do echo "go vet, go mod tidy: $$module"; (cd $$module && go vet ./... && go mod tidy -diff) || exit 1; done
 
-golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it
+golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it; STEP=name: those of a new step, in seconds
+ifdef STEP
+	go test ./test/promises -run '^TestGoldenStepTables$$|^TestGoldens$$/^/^$(STEP)' -update
+	cd usherctl && go test ./promises ./process -run '^TestGolden(Schemas|PolicyPage)$$|^TestCommandGoldens$$/^(steps|steps.json|review-other-policy)$$' -update
+else
 	go test ./test/promises -run '^(TestGoldenStepTables|TestGoldens)$$' -update
 	go test ./test/promises ./test/process ./deploy/monitoring -run Golden -update
 	cd usherctl && go test ./promises -run '^TestGoldenRefusals$$' -update
 	cd usherctl && go test ./promises ./process -run Golden -update
 	@$(MAKE) --no-print-directory terminals
+endif
 
 terminals: build
 	@{ echo '$$ $(PICTURE)'; bin/$(PICTURE) || test $$? -eq 1; } > bin/review.txt

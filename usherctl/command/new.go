@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +14,10 @@ import (
 )
 
 const newHelp = `Write a new step of the core suite into a checkout: the step, its test, its line in the list and a sample, ready to compile. The step
-is about a label until you write it; what there is to write is marked TODO. Then the goldens are written, by make golden.
+is about a label until you write it; what there is to write is marked TODO. Then make golden writes the goldens.
 
-With --section the step has settings in the policy file, and does nothing without them.`
+With --section the step has settings in the policy file, and does nothing without them: make golden STEP=NAME writes its goldens, in
+seconds. Without, it runs for every pod, and may change the goldens of all samples.`
 
 // newOptions are the flags of usherctl new step.
 type newOptions struct {
@@ -62,14 +64,19 @@ func (p Program) newStep(c *cobra.Command, o newOptions, name string) error {
 		return err
 	}
 	p.streams().Say(files...)
+	golden := []string{"golden"}
+	if o.section {
+		golden = append(golden, "STEP="+name)
+	}
+	goldens := "make " + strings.Join(golden, " ")
 	if !o.noGolden {
-		p.streams().Say("make golden: compiles the step and writes the goldens; a minute or more")
-		golden := exec.CommandContext(c.Context(), "make", "-C", o.dir, "golden")
-		golden.Stdout, golden.Stderr = p.Err, p.Err
-		if err := golden.Run(); err != nil {
-			return fmt.Errorf("make golden: %w", err)
+		p.streams().Say(goldens + ": compiles the step and writes its goldens")
+		run := exec.CommandContext(c.Context(), "make", append([]string{"-C", o.dir}, golden...)...)
+		run.Stdout, run.Stderr = p.Err, p.Err
+		if err := run.Run(); err != nil {
+			return fmt.Errorf("%s: %w", goldens, err)
 		}
 	}
-	p.streams().Say("Now fill in what is marked TODO, run make golden, and read its diff; docs/writing-a-step.md explains it.")
+	p.streams().Say("Now fill in what is marked TODO, run " + goldens + ", and read its diff; docs/writing-a-step.md explains it.")
 	return nil
 }
