@@ -8,6 +8,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/test/harness"
 )
 
 func TestGates(t *testing.T) {
@@ -37,7 +38,7 @@ func TestGates(t *testing.T) {
 
 // TestEveryGateSwitchesSomething: a gate in a table is known, and a gate that is known is used.
 func TestEveryGateSwitchesSomething(t *testing.T) {
-	known, source := map[gate.Name]bool{}, allSource(t)
+	known, source := map[gate.Name]bool{}, harness.Source(t)
 	for _, g := range api.Gates() {
 		known[g.Name] = true
 	}

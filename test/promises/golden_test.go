@@ -105,9 +105,9 @@ func answerInShort(golden string) string {
 	return "allowed"
 }
 
-// TestGoldenStepTables: every step has a row in a table, of README.md or, for the colocation suite, of
+// TestGoldenStepTables: every step has a row in a table, of docs/README.md or, for the colocation suite, of
 // colocation/README.md. `make golden` adds missing rows, from the step's doc, after the rows of its suite. A row that says what the doc
-// said before, by the golden of `usher steps`, follows it; others are left alone.
+// said before, by the golden of `usherctl steps`, follows it; others are left alone.
 func TestGoldenStepTables(t *testing.T) {
 	for _, s := range routes.Suites() {
 		file, before := stepTable(s.Name), docsBefore(t, s.Name)
@@ -122,7 +122,7 @@ func TestGoldenStepTables(t *testing.T) {
 	}
 }
 
-// docsBefore returns the docs of a suite's steps by their names, as the golden of `usher steps` has them.
+// docsBefore returns the docs of a suite's steps by their names, as the golden of `usherctl steps` has them.
 func docsBefore(t *testing.T, suite string) map[string]string {
 	file, docs := "test/testdata/steps.golden", map[string]string{}
 	if suite != core() {
@@ -137,7 +137,7 @@ func docsBefore(t *testing.T, suite string) map[string]string {
 // stepTable returns the page with the table of a suite's steps.
 func stepTable(suite string) string {
 	if suite == core() {
-		return "README.md"
+		return "docs/README.md"
 	}
 	return suite + "/README.md"
 }

@@ -3,8 +3,6 @@ package promises
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,41 +11,6 @@ import (
 
 	"usher.dev/usher/test/harness"
 )
-
-// allSource returns the Go source without tests.
-func allSource(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	for _, f := range goFiles(t) {
-		if !strings.HasSuffix(f, "_test.go") && !strings.HasPrefix(f, "test/") {
-			b.WriteString(harness.ReadFile(t, f))
-		}
-	}
-	return b.String()
-}
-
-func goFiles(t *testing.T) (files []string) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || isModule(path)) {
-			return filepath.SkipDir
-		}
-		if strings.HasSuffix(path, ".go") {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d Go files: %v", len(files), err)
-	}
-	return files
-}
-
-// isModule reports whether a folder is a Go module of its own.
-func isModule(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
-}
 
 // floors are the rules of the house: what a folder of the product may import of usher, with everything below it. Its own
 // folders are always allowed. The first row that matches a package counts.
@@ -81,7 +44,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	below := func(dir string, rooms ...string) bool {
 		return slices.ContainsFunc(rooms, func(room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") })
 	}
-	for _, file := range goFiles(t) {
+	for _, file := range harness.GoFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(file))
 		if strings.HasSuffix(file, "_test.go") || below(dir, "test") {
 			continue

@@ -1,12 +1,10 @@
-// Package promises tests what usherctl promises, with the pages, which are about both programs.
+// Package promises tests what usherctl promises, and its pages.
 package promises
 
 import (
 	"bytes"
-	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,39 +74,4 @@ func defaultMux(t testing.TB) http.Handler {
 	t.Helper()
 	suites := routes.Suites()
 	return harness.DefaultServer().Serve(harness.OpenInstance(t, suites, harness.DemoGates(t, suites), harness.DefaultPolicy(t, suites)).Routes())
-}
-
-// allSource returns the code of both programs, without tests.
-func allSource(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	for _, f := range goFiles(t) {
-		if !strings.HasSuffix(f, "_test.go") && !strings.HasPrefix(f, "test/") {
-			b.WriteString(harness.ReadFile(t, f))
-		}
-	}
-	return b.String()
-}
-
-func goFiles(t *testing.T) (files []string) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || path != "usherctl" && isModule(path)) {
-			return filepath.SkipDir
-		}
-		if strings.HasSuffix(path, ".go") {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d Go files: %v", len(files), err)
-	}
-	return files
-}
-
-// isModule reports whether a folder is a Go module of its own.
-func isModule(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
 }

@@ -21,7 +21,7 @@ func TestRecipes(t *testing.T) {
 	for _, section := range strings.Split(harness.ReadFile(t, "docs/recipes.md"), "\n## ")[1:] {
 		if block := regexp.MustCompile("(?s)\n```yaml\n(.*?)```").FindStringSubmatch(section); block != nil {
 			recipes++
-			write(t, filepath.Join(dir, anchors("# " + section)[0]+".yaml"), block[1])
+			write(t, filepath.Join(dir, harness.Anchors("# " + section)[0]+".yaml"), block[1])
 		}
 	}
 	if code, out, errors := usherctl(t, "test", dir); code != 0 || recipes < 8 {

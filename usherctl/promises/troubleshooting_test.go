@@ -75,7 +75,7 @@ func literals(quoted string) (parts []string) {
 // ourTexts returns the contents of all Go files outside this package, and of all goldens with their lines joined.
 func ourTexts(t *testing.T) (texts []string) {
 	t.Helper()
-	for _, file := range goFiles(t) {
+	for _, file := range harness.GoFiles(t, "usherctl") {
 		if !strings.HasPrefix(file, "test/promises/") {
 			texts = append(texts, strings.ReplaceAll(harness.ReadFile(t, file), `\"`, `"`))
 		}

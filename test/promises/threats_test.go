@@ -91,15 +91,6 @@ func TestThreatPagesNameRealThings(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors that GitHub makes of the headings of a page.
-func anchors(text string) (all []string) {
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
-		anchor := regexp.MustCompile("[^a-z0-9 _-]").ReplaceAllString(strings.ToLower(m[1]), "")
-		all = append(all, strings.ReplaceAll(anchor, " ", "-"))
-	}
-	return all
-}
-
 // TestEveryThreatIsAnswered: each of the 18 threats has a section with all four answers.
 func TestEveryThreatIsAnswered(t *testing.T) {
 	page := harness.ReadFile(t, "docs/design/threat-model.md")
