@@ -38,6 +38,11 @@ func TestCommandsExist(t *testing.T) {
 				t.Errorf("%s: %s: %v", file, strings.Join(words, " "), err)
 			}
 		}
+		for _, m := range addedArgument.FindAllStringSubmatch(text, -1) {
+			if lookUp(roots["usher"], []string{"serve", m[1]}) != nil && lookUp(roots["usher"], []string{"webhooks", "apply", m[1]}) != nil {
+				t.Errorf("%s: neither the Deployment nor the Job takes %s", file, m[1])
+			}
+		}
 		if found := moved.FindString(text); found != "" {
 			t.Errorf("%s: %q is a command of usherctl", file, found)
 		}
@@ -135,8 +140,19 @@ var fence = regexp.MustCompile("(?ms)^ *```\\w*$(.*?)^ *```$")
 // inShell matches a command of one of the programs in a line of code, up to its end.
 var inShell = regexp.MustCompile(`(?:^|[|&;(] *)(?:bin/)?(usherctl|usher)( [^|&;#<>(),]*|$)`)
 
+// The arguments of usher's containers: a list, and what a patch adds to it.
+var (
+	arguments     = regexp.MustCompile(`(?m)^ *args:\n((?: *- .*\n)+)`)
+	addedArgument = regexp.MustCompile(`/args/-, value: (--\S+)}`)
+)
+
 // commandLines returns the words of the commands in a text.
 func commandLines(text string) (all [][]string) {
+	for _, m := range arguments.FindAllStringSubmatch(text, -1) {
+		if words := strings.Fields(strings.NewReplacer("- ", "", "'", "").Replace(m[1])); words[0][0] != '-' {
+			all = append(all, append([]string{"usher"}, words...))
+		}
+	}
 	text = fence.ReplaceAllStringFunc(text, func(block string) string { return strings.ReplaceAll(block, "\n", "\n    ") })
 	for _, m := range inCode.FindAllStringSubmatch(text, -1) {
 		for _, c := range inShell.FindAllStringSubmatch(m[1]+m[2]+m[3], -1) {
