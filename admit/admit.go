@@ -1,6 +1,6 @@
 // Package admit defines the vocabulary of usher: what a request is, what a step is, how a list of steps yields a
 // verdict, and typed views of the object under review. It knows neither HTTP nor the AdmissionReview around a request.
-// Other modules may import it, and the packages below it, to build an usher of their own: their API stays compatible.
+// Other modules may import it, and the packages below it, to build an usher of their own. Their API holds from 0.1.0 on.
 package admit
 
 import (

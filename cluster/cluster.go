@@ -4,8 +4,8 @@
 //
 // Steps do not import this package. Each step declares a func type for what it reads, and the names of the collections
 // that it needs; the suite passes in a method of a Reader that is limited to these. Other modules may declare
-// collections too, with Collection, Compiled and Keep, and read them through a Reader: this part of the API stays
-// compatible, the rest may change at any time.
+// collections too, with Collection, Compiled and Keep, and read them through a Reader: this part of the API holds
+// from 0.1.0 on, the rest may change at any time.
 package cluster
 
 import (

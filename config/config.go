@@ -1,5 +1,5 @@
 // Package config reads, checks and watches the policy file. It knows no section: each is declared by a Section, beside
-// the step that obeys it. Other modules may import it to build an usher of their own.
+// the step that obeys it. Other modules may import it to build an usher of their own. Its API holds from 0.1.0 on.
 package config
 
 import (
