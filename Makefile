@@ -1,6 +1,7 @@
 # usher: `make` prints this help. Everything that a target needs beside Go, git and curl comes with go.mod.
 
-IMAGE   ?= usher:dev
+PROGRAM ?= usher
+IMAGE   ?= $(PROGRAM):dev
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 CONFIG  ?=
 LISTEN  ?= 127.0.0.1:9443
@@ -149,11 +150,11 @@ else
 	$(error ARGS is empty, growth, cluster or nodes; for other flags run bin/load)
 endif
 
-image: ## build the container image (IMAGE=usher:dev)
-	docker build --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
+image: ## build the container image (IMAGE=usher:dev); PROGRAM=usherctl: that of usherctl
+	docker build --target $(PROGRAM) --build-arg VERSION=$(VERSION) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE) .
 
-image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image (IMAGE=usher:dev)
-	cd deploy/release && go run . image --version "$(VERSION)" --image "$(IMAGE)" --out ../../bin/image
+image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image, or bin/usherctl-image
+	cd deploy/release && go run . image --version "$(VERSION)" --program $(PROGRAM) --image "$(IMAGE)" --out ../../bin/$(if $(filter-out usher,$(PROGRAM)),$(PROGRAM)-)image
 
 release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release; see docs/release.md
 	cd deploy/release && go run . archives --version "$(VERSION)" --out ../../bin/release

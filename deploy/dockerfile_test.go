@@ -15,44 +15,58 @@ import (
 	"testing"
 )
 
+// images are the programs with images of their own, and the arguments that these give them.
+var images = map[string][]string{"usher": {"serve"}, "usherctl": nil}
+
 func TestDockerfile(t *testing.T) {
 	stages := readDockerfile(t)
-	image := final(stages)
-	var entrypoint, command []string
-	_ = json.Unmarshal([]byte(image.last("ENTRYPOINT")), &entrypoint)
-	_ = json.Unmarshal([]byte(image.last("CMD")), &command)
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	check(t, "Dockerfile", promises{
-		{len(stages) == 2 && stages[0].name == "build", "must have two stages, the first named build"},
+		{stages[len(stages)-1].name == "usher", "the last stage, which is built by default, must be usher"},
 		{strings.HasSuffix(stages[0].from, " golang:"+language), "the builder must be golang:" + language + ", the version of go.mod"},
 		{strings.HasSuffix(stages[0].written, "$GO_IMAGE"), "the builder must be the argument GO_IMAGE, so that it can be pinned to a digest"},
 		{strings.Contains(text(t, "../Dockerfile"), "imagetools inspect golang:"+language+" "), "a comment must say how the digest of golang:" + language + " is found"},
-		{image.from == "scratch", "the image must hold usher alone: FROM scratch"},
-		{image.last("USER") == "65532:65532", "USER must be 65532:65532, as a number, or Kubernetes cannot tell that it is not root"},
-		{slices.Equal(entrypoint, []string{built(t, stages).to}), "ENTRYPOINT must be the binary that is copied from the builder"},
-		{slices.Equal(command, []string{"serve"}), `CMD must be ["serve"]`},
 	})
+	for program, args := range images {
+		image := stageOf(t, stages, program)
+		var entrypoint, command []string
+		_ = json.Unmarshal([]byte(image.last("ENTRYPOINT")), &entrypoint)
+		_ = json.Unmarshal([]byte(image.last("CMD")), &command)
+		check(t, "Dockerfile, "+program, promises{
+			{image.from == "scratch", "the image must hold the program alone: FROM scratch"},
+			{image.last("USER") == "65532:65532", "USER must be 65532:65532, as a number, or Kubernetes cannot tell that it is not root"},
+			{slices.Equal(entrypoint, []string{image.binary(t).to}), "ENTRYPOINT must be the binary that is copied from its builder"},
+			{slices.Equal(command, args), "CMD must be the arguments of the program"},
+		})
+	}
 }
 
-// The builder's commands, run here in a copy of what the .dockerignore lets through, make a static binary that starts.
+// The builders' commands, run here in a copy of what the .dockerignore lets through, make static binaries that start.
 func TestDockerfileBuilds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: builds the whole of usher as the Dockerfile does")
+		t.Skip("-short: builds both programs as the Dockerfile does")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("the Dockerfile's commands are for Linux")
 	}
-	stages := readDockerfile(t)
-	binary := built(t, stages)
-	source, out := t.TempDir(), t.TempDir()
+	stages, source := readDockerfile(t), t.TempDir()
 	copyContext(t, source)
+	for program := range images {
+		t.Run(program, func(t *testing.T) { wantBuilds(t, stages, stageOf(t, stages, program), source) })
+	}
+}
+
+// wantBuilds runs the commands of an image's builder in a folder with the source.
+func wantBuilds(t *testing.T, stages []stage, image stage, source string) {
+	t.Helper()
+	binary, out := image.binary(t), t.TempDir()
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains([]string{"CGO_ENABLED", "GOOS", "GOARCH", "GOFLAGS", "GOTOOLCHAIN", "GOWORK"}, name)
 	})
 	env = append(env, "GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS=") // as in the golang image
 	const version = "v0.0.0-of-a-test"
-	for _, step := range stages[0].steps {
+	for _, step := range stageOf(t, stages, binary.stage).steps {
 		switch step.name {
 		case "ARG", "ENV":
 			if strings.Contains(step.rest, "=") {
@@ -68,20 +82,20 @@ func TestDockerfileBuilds(t *testing.T) {
 			}
 		}
 	}
-	usher := filepath.Join(out, path.Base(binary.from))
-	checkStatic(t, usher)
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"version"}} {
-		run := exec.CommandContext(t.Context(), usher, args...)
+	program := filepath.Join(out, path.Base(binary.from))
+	checkStatic(t, program)
+	for _, args := range [][]string{{"--help"}, append(images[image.name], "--help"), {"version"}} {
+		run := exec.CommandContext(t.Context(), program, args...)
 		run.Env = []string{} // the image has no environment either
 		output, err := run.CombinedOutput()
 		if err != nil {
-			t.Errorf("usher %s: %v\n%s", strings.Join(args, " "), err, output)
+			t.Errorf("%s %s: %v\n%s", image.name, strings.Join(args, " "), err, output)
 		}
 		if args[0] == "version" && strings.TrimSpace(string(output)) != version {
-			t.Errorf("Dockerfile: usher version says %q, built with VERSION=%s: -X must name the variable", output, version)
+			t.Errorf("Dockerfile: %s version says %q, built with VERSION=%s: -X must name the variable", image.name, output, version)
 		}
 	}
-	for _, c := range final(stages).copies() {
+	for _, c := range image.copies() {
 		if _, err := os.Stat(filepath.Join(out, path.Base(c.from))); err != nil {
 			t.Errorf("Dockerfile: COPY %s: the builder does not make it: %v", c.from, err)
 		}
@@ -97,15 +111,15 @@ func checkStatic(t *testing.T, file string) {
 	}
 	defer func() { _ = binary.Close() }()
 	if libraries, _ := binary.ImportedLibraries(); len(libraries) > 0 {
-		t.Errorf("usher needs %v, which an image from scratch does not have: set CGO_ENABLED=0 in the Dockerfile", libraries)
+		t.Errorf("the program needs %v, which an image from scratch does not have: set CGO_ENABLED=0 in the Dockerfile", libraries)
 	}
 	for _, p := range binary.Progs {
 		if p.Type == elf.PT_INTERP {
-			t.Error("usher needs a loader, which an image from scratch does not have: set CGO_ENABLED=0 in the Dockerfile")
+			t.Error("the program needs a loader, which an image from scratch does not have: set CGO_ENABLED=0 in the Dockerfile")
 		}
 	}
 	if binary.Section(".symtab") != nil {
-		t.Error(`usher holds its symbol table: set -ldflags "-s -w" in the Dockerfile`)
+		t.Error(`the program holds its symbol table: set -ldflags "-s -w" in the Dockerfile`)
 	}
 }
 
@@ -174,7 +188,7 @@ func dockerignore(t *testing.T) func(name string) bool {
 	}
 }
 
-// stage is one FROM of a Dockerfile.
+// stage is one FROM of a Dockerfile, with the steps of the stage that it begins with.
 type stage struct {
 	written    string // the image as the file has it
 	from, name string // the image with the arguments' defaults, and AS what
@@ -183,8 +197,8 @@ type stage struct {
 
 type step struct{ name, rest string }
 
-// copied is a COPY --from=build.
-type copied struct{ from, to string }
+// copied is a COPY from another stage.
+type copied struct{ stage, from, to string }
 
 // last returns the rest of the last instruction of a name, which is the one in force.
 func (s stage) last(name string) (rest string) {
@@ -199,24 +213,32 @@ func (s stage) last(name string) (rest string) {
 func (s stage) copies() (list []copied) {
 	for _, step := range s.steps {
 		words := strings.Fields(step.rest)
-		if step.name == "COPY" && slices.Contains(words, "--from=build") {
-			list = append(list, copied{words[len(words)-2], words[len(words)-1]})
+		if stage, found := strings.CutPrefix(words[0], "--from="); found && step.name == "COPY" {
+			list = append(list, copied{stage, words[len(words)-2], words[len(words)-1]})
 		}
 	}
 	return list
 }
 
-func final(stages []stage) stage { return stages[len(stages)-1] }
-
-// built is the binary that the image takes from the builder.
-func built(t *testing.T, stages []stage) copied {
+// stageOf returns the stage of a name.
+func stageOf(t *testing.T, stages []stage, name string) stage {
 	t.Helper()
-	for _, c := range final(stages).copies() {
-		if path.Base(c.from) == "usher" {
+	i := slices.IndexFunc(stages, func(s stage) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("Dockerfile: has no stage %s", name)
+	}
+	return stages[i]
+}
+
+// binary returns the binary that an image takes from its builder.
+func (s stage) binary(t *testing.T) copied {
+	t.Helper()
+	for _, c := range s.copies() {
+		if path.Base(c.from) == s.name {
 			return c
 		}
 	}
-	t.Fatal("Dockerfile: the last stage does not COPY usher --from=build")
+	t.Fatalf("Dockerfile: the stage %s does not COPY %[1]s from a builder", s.name)
 	return copied{}
 }
 
@@ -231,7 +253,11 @@ func readDockerfile(t *testing.T) (stages []stage) {
 		case name == "" || name[0] == '#':
 		case name == "FROM":
 			image, alias, _ := strings.Cut(rest, " AS ")
-			stages = append(stages, stage{written: image, from: strings.NewReplacer(defaults...).Replace(image), name: alias})
+			next := stage{written: image, from: strings.NewReplacer(defaults...).Replace(image), name: alias}
+			if i := slices.IndexFunc(stages, func(s stage) bool { return s.name == image }); i >= 0 {
+				next.from, next.steps = stages[i].from, slices.Clone(stages[i].steps)
+			}
+			stages = append(stages, next)
 		case name == "ARG" && len(stages) == 0:
 			arg, value, _ := strings.Cut(rest, "=")
 			defaults = append(defaults, "$"+arg, value)

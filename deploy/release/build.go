@@ -35,8 +35,17 @@ func parsePlatforms(list string, possible []platform) (all []platform, err error
 	return all, nil
 }
 
-// The programs, and the folders of their modules.
-var programs = []struct{ name, folder string }{{"usher", "."}, {"usherctl", "usherctl"}}
+// program is one of the two programs.
+type program struct {
+	name, folder string   // of its module
+	about        string   // in its image
+	args, ports  []string // of its image
+}
+
+var programs = []program{
+	{"usher", ".", "admission webhooks for Kubernetes", []string{"serve"}, []string{"9443/tcp", "8081/tcp"}},
+	{"usherctl", "usherctl", "helps with admission webhooks for Kubernetes", nil, nil},
+}
 
 // build builds a static binary of the program in a folder. It depends on nothing of this machine but the version of Go: not on paths, the state of
 // the checkout, or the environment.

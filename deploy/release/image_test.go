@@ -24,19 +24,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// wantImage builds the image. It must equal the image of a binary that was built in another directory, contain usher
+// wantImage builds the image of a program. It must equal the image of a binary that was built in another directory, contain the program
 // alone, and run.
-func wantImage(t *testing.T, s source, binary []byte) {
+func wantImage(t *testing.T, s source, of program, binary []byte) {
 	t.Helper()
 	if here.os != "linux" {
 		t.Log("the image is for Linux, so what is in it does not run here")
 		return
 	}
 	out := t.TempDir()
-	if err := s.image(t.Context(), out, "registry.example/usher:v1.2.3-test", []platform{here}); err != nil {
+	if err := s.image(t.Context(), out, "registry.example/usher:v1.2.3-test", of, []platform{here}); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(out, "usher-linux-"+here.arch+".tar")
+	file := filepath.Join(out, of.name+"-linux-"+here.arch+".tar")
 	tag, err := name.NewTag("registry.example/usher:v1.2.3-test")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func wantImage(t *testing.T, s source, binary []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assembled, err := s.assemble(binary, here)
+	assembled, err := s.assemble(binary, of, here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +54,11 @@ func wantImage(t *testing.T, s source, binary []byte) {
 		t.Errorf("the image is %s, %v; assembled from a binary that was built elsewhere it is %s", got, err, digest)
 	}
 	root := t.TempDir()
-	want := []string{"home 0 755", "home/usher 65532 755", "usher 0 755"}
+	want := []string{"home 0 755", "home/usher 65532 755", of.name + " 0 755"}
 	if got := extract(t, image, root); !slices.Equal(got, want) {
 		t.Errorf("the image contains %q, want %q", got, want)
 	}
-	wantRuns(t, filepath.Join(root, "usher"), s)
+	wantRuns(t, filepath.Join(root, of.name), s)
 	wantPush(t, filepath.Join(out, "oci"), image)
 }
 
@@ -129,7 +129,7 @@ func wantPush(t *testing.T, layout string, image v1.Image) {
 func TestImagesOfAllPlatforms(t *testing.T) {
 	s, digests := tree(t), map[string]string{}
 	for _, p := range imagePlatforms {
-		image, err := s.assemble([]byte("a binary"), p)
+		image, err := s.assemble([]byte("a binary"), programs[0], p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestImagesOfAllPlatforms(t *testing.T) {
 		}
 		digest, err := image.Digest()
 		digests[digest.String()] = p.arch
-		again, _ := s.assemble([]byte("a binary"), p)
+		again, _ := s.assemble([]byte("a binary"), programs[0], p)
 		if same, _ := again.Digest(); err != nil || same != digest {
 			t.Errorf("%s: %s, and %s the second time: %v", p, digest, same, err)
 		}
@@ -155,21 +155,34 @@ func TestDockerfileAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stages := strings.Split(string(text), "\nFROM ")
+	stages := map[string]string{}
+	for stage := range strings.SplitSeq(string(text), "\nFROM ") {
+		first, _, _ := strings.Cut(stage, "\n")
+		_, name, _ := strings.Cut(first, " AS ")
+		stages[name] = stage
+	}
+	for _, program := range programs {
+		t.Run(program.name, func(t *testing.T) { wantAgrees(t, program, string(text), stages["base"]+stages[program.name]) })
+	}
+}
+
+// wantAgrees compares the image of a program with its stages of the Dockerfile.
+func wantAgrees(t *testing.T, of program, text, stage string) {
+	t.Helper()
 	last := func(instruction string) string {
-		found := regexp.MustCompile(`(?m)^`+instruction+` (.*)$`).FindAllStringSubmatch(stages[len(stages)-1], -1)
+		found := regexp.MustCompile(`(?m)^`+instruction+` (.*)$`).FindAllStringSubmatch(stage, -1)
 		if found == nil {
-			t.Fatalf("the Dockerfile has no %s", instruction)
+			return ""
 		}
 		return found[len(found)-1][1]
 	}
 	list := func(instruction string) (words []string) {
-		if err := json.Unmarshal([]byte(last(instruction)), &words); err != nil {
-			t.Errorf("%s: %v", instruction, err)
+		if value := last(instruction); value != "" && json.Unmarshal([]byte(value), &words) != nil {
+			t.Errorf("%s: %s", instruction, value)
 		}
 		return words
 	}
-	image, err := tree(t).assemble([]byte("a binary"), imagePlatforms[0])
+	image, err := tree(t).assemble([]byte("a binary"), of, imagePlatforms[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,16 +202,16 @@ func TestDockerfileAgrees(t *testing.T) {
 		"CMD":        slices.Equal(c.Cmd, list("CMD")),
 		"WORKDIR":    c.WorkingDir == last("WORKDIR"),
 		"EXPOSE":     slices.Equal(slices.Sorted(maps.Keys(c.ExposedPorts)), ports),
-		"the path":   strings.Contains(stages[len(stages)-1], " "+imageBinary+"\n") && c.Entrypoint[0] == imageBinary,
-		"the owner":  strings.Contains(stages[len(stages)-1], fmt.Sprintf("--chown=%d:%[1]d /out/home %s", imageUser, imageHome)),
-		"the flags":  strings.Contains(string(text), `go build -trimpath -ldflags "-s -w -X main.version=$VERSION"`),
+		"the path":   strings.Contains(stage, " "+c.Entrypoint[0]+"\n") && c.Entrypoint[0] == "/"+of.name,
+		"the owner":  strings.Contains(stage, fmt.Sprintf("--chown=%d:%[1]d /out/home %s", imageUser, imageHome)),
+		"the flags":  strings.Contains(text, `-trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/`+of.name+" .\n"),
 	} {
 		if !same {
 			t.Errorf("%s differs between the Dockerfile and release/image.go: %+v", what, c)
 		}
 	}
 	for key, want := range map[string]string{
-		"title": "usher", "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z",
+		"title": of.name, "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z",
 	} {
 		if got := c.Labels["org.opencontainers.image."+key]; got != want {
 			t.Errorf("the label %s is %q, want %q", key, got, want)

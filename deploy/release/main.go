@@ -2,7 +2,7 @@
 // static binaries with checksums and SBOMs. The same source and version result in the same bytes. docs/release.md has more.
 //
 //	build.go    static binaries
-//	image.go    the image, as tarballs and as an OCI layout
+//	image.go    the images, as tarballs and as OCI layouts
 //	archive.go  archives and checksums
 //	sbom.go     the SBOM of a binary
 //
@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,8 +50,13 @@ func run(ctx context.Context, args []string) error {
 	out := set.String("out", "", "directory for what is built, created anew")
 	platforms := set.String("platforms", "", "platforms to build for (default: all)")
 	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag")
+	name := set.String("program", "usher", "program of the image: usher or usherctl")
 	if err := set.Parse(args[1:]); err != nil {
 		return err
+	}
+	of := slices.IndexFunc(programs, func(p program) bool { return p.name == *name })
+	if of < 0 {
+		return fmt.Errorf("--program %s: must be usher or usherctl", *name)
 	}
 	if *out == "" {
 		return fmt.Errorf("--out is missing: the directory for what is built")
@@ -70,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if args[0] == "image" {
-		return s.image(ctx, *out, *image, targets)
+		return s.image(ctx, *out, *image, programs[of], targets)
 	}
 	return s.archives(ctx, *out, targets)
 }

@@ -97,7 +97,7 @@ func wantSameFiles(t *testing.T, a, b string) {
 }
 
 // TestRelease: archives built twice, in different directories, are the same, their checksums are right, and what is in
-// them runs. The image contains the same binary.
+// them runs. The images contain the same binaries.
 func TestRelease(t *testing.T) {
 	s, first, second := tree(t), t.TempDir(), t.TempDir()
 	if err := s.archives(t.Context(), first, []platform{here}); err != nil {
@@ -125,7 +125,9 @@ func TestRelease(t *testing.T) {
 		wantRuns(t, binary, s)
 		wantBill(t, binary, filepath.Join(first, strings.Replace(base, "usher", program.name, 1)+".cdx.json"))
 	}
-	wantImage(t, s, files[base+"/usher"])
+	for _, program := range programs {
+		wantImage(t, s, program, files[base+"/"+program.name])
+	}
 }
 
 // wantRuns fails the test unless the binary runs without an environment.
