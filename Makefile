@@ -16,7 +16,7 @@ THRESHOLD ?= 5
 GOBUILD  = CGO_ENABLED=0 go
 FLAGS    = -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 # The modules of the repository, each with a go.mod of its own.
-MODULES  = . usherctl test/bench deploy/release test/browser test/e2e test/e2e/chart
+MODULES  = . usherctl samples/webhook test/bench deploy/release test/browser test/e2e test/e2e/chart
 PICTURE  = usherctl review samples/manifests/deployment.yaml --suite core
 CALLED   = usherctl doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
 SAYS     = usherctl test samples/tests/team-labels
@@ -58,12 +58,14 @@ test: ## run what the service needs, without an API server: some five minutes th
 
 test-all: test ## the same, and the tests of the tools
 	cd usherctl && go test -short -timeout 30m ./...
+	cd samples/webhook && go test ./...
 	cd test/bench && go test -short ./...
 
 race: ## the same with the race detector, the long tests and those of releases: some fifteen minutes
 	go test -race -timeout 30m ./...
 	go test ./mutators ./test/process ./colocation/collections ./validators/expression -run 'TestAllocations|TestHeldEqualsComponentHelpers|TestEndsAsTheAPIServer'
 	cd usherctl && go test -race -timeout 30m ./...
+	cd samples/webhook && go test -race ./...
 	cd test/bench && go test -race ./...
 	cd deploy/release && go test ./...
 
@@ -101,6 +103,7 @@ lint: ## gofmt, vet, staticcheck, go.mod is tidy
 	go mod tidy -diff
 	go tool staticcheck ./...
 	cd usherctl && go tool -modfile=../go.mod staticcheck ./...
+	cd samples/webhook && go tool -modfile=../../go.mod staticcheck ./...
 	@for module in $(MODULES); do echo "go vet, go mod tidy: $$module"; (cd $$module && go vet ./... && go mod tidy -diff) || exit 1; done
 
 golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it; STEP=name: those of a new step, in seconds
@@ -125,7 +128,7 @@ pictures: terminals ## draw the pictures of the README again, from what `usherct
 	cd test/browser && USHER_PICTURES=../../docs go test -count=1 -run Pictures .
 
 fuzz: ## fuzz every decoder, FUZZTIME (30s) each
-	@for module in . usherctl; do (cd $$module && go list ./... | while read -r package; do \
+	@for module in . usherctl samples/webhook; do (cd $$module && go list ./... | while read -r package; do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; done) || exit 1; done
