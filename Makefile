@@ -114,7 +114,7 @@ else
 	go test ./test/promises -run '^(TestGoldenStepTables|TestGoldens)$$' -update
 	go test ./test/promises ./test/process ./deploy/monitoring -run Golden -update
 	cd usherctl && go test ./promises -run '^TestGoldenRefusals$$' -update
-	cd usherctl && go test ./promises ./process -run Golden -update
+	cd usherctl && go test ./promises ./process ./scaffold -run Golden -update
 	@$(MAKE) --no-print-directory terminals
 endif
 

@@ -25,13 +25,13 @@ type newOptions struct {
 	section, validator, noGolden bool
 }
 
-// newCommand is `usherctl new`, which has the command step.
+// newCommand is `usherctl new`, which has the commands step and webhook.
 func (p Program) newCommand() *cobra.Command {
 	var o newOptions
-	c := &cobra.Command{Use: "new", Short: "write a new step into a checkout", Args: cli.NoArgs,
+	c := &cobra.Command{Use: "new", Short: "write a new step into a checkout, or a webhook of your own", Args: cli.NoArgs,
 		Example: "  # a mutator with settings\n  usherctl new step team-label --section --no-golden",
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("usage: usherctl new step NAME [flags]; `usherctl new step --help` lists the flags")
+			return errors.New("usage: usherctl new step NAME, or usherctl new webhook DIR; `usherctl new step --help` lists the flags")
 		}}
 	step := &cobra.Command{Use: "step NAME", Short: "write a mutator or validator, with its test, sample and section", Long: newHelp,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
@@ -43,7 +43,7 @@ func (p Program) newCommand() *cobra.Command {
 	step.Flags().BoolVar(&o.validator, "validator", false, "write a validator (default: a mutator)")
 	step.Flags().StringVar(&o.dir, "dir", ".", "root of the checkout")
 	step.Flags().BoolVar(&o.noGolden, "no-golden", false, "do not run make golden")
-	c.AddCommand(step)
+	c.AddCommand(step, scaffold.WebhookCommand(p.streams().Say))
 	return c
 }
 
