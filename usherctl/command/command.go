@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Program is usherctl, for the suites of a usher.
@@ -44,22 +44,22 @@ func (p Program) Run(ctx context.Context, args []string) int {
 }
 
 // exit returns the error that ends a command with an exit code: nil, cli.ErrDenied, or what could not be judged.
-func exit(code review.Exit, unjudged string) error {
+func exit(code report.Exit, unjudged string) error {
 	switch code {
-	case review.Fine:
+	case report.Fine:
 		return nil
-	case review.Refused:
+	case report.Refused:
 		return cli.ErrDenied
 	}
 	return errors.New(unjudged)
 }
 
 // printReports prints reports for other programs: as json, or as junit with the name of the command as its suite.
-func (p Program) printReports(output, command string, reports []review.Report) error {
+func (p Program) printReports(output, command string, reports []report.Report) error {
 	if output == "junit" {
-		return review.JUnit(p.Out, command, reports)
+		return report.JUnit(p.Out, command, reports)
 	}
-	return review.WriteJSON(p.Out, reports)
+	return report.WriteJSON(p.Out, reports)
 }
 
 // next is what usherctl prints without arguments.
@@ -109,4 +109,4 @@ func (p Program) versionCommand() *cobra.Command {
 func (p Program) streams() cli.Streams { return cli.Streams{In: p.In, Out: p.Out, Err: p.Err} }
 
 // style returns how text is printed: in color on a terminal.
-func (p Program) style() review.Style { return review.Style{Style: p.streams().Style()} }
+func (p Program) style() report.Style { return report.Style{Style: p.streams().Style()} }

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -134,20 +135,20 @@ func (p Program) doctor(ctx context.Context, o doctorOptions) error {
 			return err
 		}
 	case ofObjects:
-		for _, report := range reports {
-			review.Text(p.Out, report, p.style())
+		for _, result := range reports {
+			report.Text(p.Out, result, p.style())
 			_, _ = fmt.Fprintln(p.Out)
 		}
 	default:
 		p.printExamination(reports)
 	}
-	return exit(review.ExitOf(reports), "something could not be examined")
+	return exit(report.ExitOf(reports), "something could not be examined")
 }
 
 // printChecks prints what doctor looks for, in the order of its findings' weight.
 func (p Program) printChecks(output string) error {
 	if output == "json" {
-		return review.WriteJSON(p.Out, doctor.Checks())
+		return report.WriteJSON(p.Out, doctor.Checks())
 	}
 	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, c := range doctor.Checks() {
@@ -158,7 +159,7 @@ func (p Program) printChecks(output string) error {
 }
 
 // examineRequests examines for each object which webhooks are called.
-func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review.Report, error) {
+func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]review
 	}
 	examiner.Learn(ctx, documents, o.Options)
 	calls := examiner.Calls(ctx, o.clusterSource.Roots(), usher)
-	var reports []review.Report
+	var reports []report.Report
 	for _, d := range documents {
 		reports = append(reports, examiner.Judge(ctx, d, o.Options, calls))
 	}
@@ -203,7 +204,7 @@ func (o doctorOptions) sender(ctx context.Context, source reader.Source, examine
 		}
 		user, groups = who.Username, who.Groups
 	}
-	return fmt.Sprintf("the requests are taken to be of the user %s, of the groups %s", user, review.List(groups)), nil
+	return fmt.Sprintf("the requests are taken to be of the user %s, of the groups %s", user, report.List(groups)), nil
 }
 
 // notJudged returns who is taken to send the requests, and what was not looked at.

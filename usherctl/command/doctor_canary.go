@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -32,7 +33,7 @@ func (o *doctorOptions) checkCanary(set *pflag.FlagSet) error {
 }
 
 // sendCanaries sends the objects of the files, or else a pod, as dry runs, and says which webhooks of usher have answered.
-func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []review.Report, err error) {
+func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []report.Report, err error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 		if documents, err = p.documentsOf(o); err != nil {
 			return nil, err
 		}
-		what = fmt.Sprintf("the creation of what is in %s", review.List(o.files))
+		what = fmt.Sprintf("the creation of what is in %s", report.List(o.files))
 	}
 	config, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
 	if err != nil {
@@ -67,11 +68,11 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 		needed = usher.Needed(examiner.Ushers())
 	}
 	for _, d := range documents {
-		report := examiner.Canary(ctx, d, o.Options, needed)
-		if usher.Unknown != nil && report.Hint == "" {
-			report.Hint = fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown)
+		result := examiner.Canary(ctx, d, o.Options, needed)
+		if usher.Unknown != nil && result.Hint == "" {
+			result.Hint = fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown)
 		}
-		reports = append(reports, report)
+		reports = append(reports, result)
 	}
 	return reports, nil
 }

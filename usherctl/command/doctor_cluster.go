@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // examineFlags say how usher is run, where its Deployment does not.
@@ -36,7 +36,7 @@ func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
 }
 
 // examine examines all webhook configurations of the cluster.
-func (p Program) examine(ctx context.Context, o doctorOptions) ([]review.Report, error) {
+func (p Program) examine(ctx context.Context, o doctorOptions) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -86,15 +86,15 @@ func applyCommand(doctor *pflag.FlagSet) string {
 	words := []string{"usher webhooks apply --as-installed"}
 	doctor.Visit(func(f *pflag.Flag) {
 		if cli.SuiteOf(f) != "" || slices.Contains([]string{"config", "suite", "user", "feature-gates"}, f.Name) {
-			words = append(words, review.Word("--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")))
+			words = append(words, report.Word("--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")))
 		}
 	})
 	return strings.Join(words, " ")
 }
 
 // printExamination prints the findings, the worst first, and how much was examined.
-func (p Program) printExamination(reports []review.Report) {
-	review.Findings(p.Out, reports, p.style())
+func (p Program) printExamination(reports []report.Report) {
+	report.Findings(p.Out, reports, p.style())
 	for _, r := range reports {
 		if r.Hint != "" {
 			_, _ = fmt.Fprintln(p.Out, r.Hint)

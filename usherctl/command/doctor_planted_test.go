@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/colocation"
 	ushercommand "usher.dev/usher/command"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // soundCluster has usher, beside its configurations, and a webhook of somebody else that is sound.
@@ -164,7 +164,7 @@ func TestPlantedFaults(t *testing.T) {
 }
 
 // examineWith returns what is found in a cluster with a fault, and what is said besides.
-func examineWith(t *testing.T, program Program, cluster string, f plantedFault) (found []review.Finding, said string) {
+func examineWith(t *testing.T, program Program, cluster string, f plantedFault) (found []report.Finding, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	done := 0
@@ -202,7 +202,7 @@ func examineWith(t *testing.T, program Program, cluster string, f plantedFault) 
 	program.Out, program.Err = &out, &errs
 	program.Run(t.Context(), []string{"doctor", "--cluster-dir", dir, "-o", "json"})
 	var reports []struct {
-		Findings []review.Finding
+		Findings []report.Finding
 		Hint     string
 	}
 	if err := json.Unmarshal(out.Bytes(), &reports); err != nil {

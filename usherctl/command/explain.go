@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/usherctl/explain"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // explainOptions are the flags of usherctl explain.
@@ -116,7 +116,7 @@ func isMessage(args []string) bool {
 
 // explain explains what the arguments name.
 func (p Program) explain(ctx context.Context, o explainOptions, args []string) error {
-	var reports []review.Report
+	var reports []report.Report
 	var err error
 	switch {
 	case isMessage(args):
@@ -132,8 +132,8 @@ func (p Program) explain(ctx context.Context, o explainOptions, args []string) e
 	return p.printExplained(o, reports)
 }
 
-func (p Program) printExplained(o explainOptions, reports []review.Report) error {
-	code := exit(review.ExitOf(reports), "not everything could be judged")
+func (p Program) printExplained(o explainOptions, reports []report.Report) error {
+	code := exit(report.ExitOf(reports), "not everything could be judged")
 	if o.output != "text" {
 		if err := p.printReports(o.output, "usherctl explain", reports); err != nil {
 			return err
@@ -142,12 +142,12 @@ func (p Program) printExplained(o explainOptions, reports []review.Report) error
 	}
 	style := p.style()
 	style.Documents = o.Documents
-	for i, report := range reports {
+	for i, result := range reports {
 		if i > 0 {
 			_, _ = fmt.Fprintln(p.Out)
 		}
-		report.Before, report.After = nil, nil // the steps say what changes
-		review.Text(p.Out, report, style)
+		result.Before, result.After = nil, nil // the steps say what changes
+		report.Text(p.Out, result, style)
 	}
 	return code
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"usher.dev/usher/usherctl/explain"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // explainObject explains an object from the audit log.
-func (p Program) explainObject(o explainOptions, args []string) ([]review.Report, error) {
+func (p Program) explainObject(o explainOptions, args []string) ([]report.Report, error) {
 	if len(o.logs) == 0 {
 		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
 	}
@@ -32,7 +32,7 @@ func (p Program) requestsOf(o explainOptions) explain.Requests {
 	if len(o.logs) == 0 {
 		return nil
 	}
-	return func(filter explain.Filter) ([]review.Report, error) {
+	return func(filter explain.Filter) ([]report.Report, error) {
 		log := explain.NewLog(filter)
 		for _, name := range o.logs {
 			if err := p.readLog(log, name); err != nil {

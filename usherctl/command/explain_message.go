@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"usher.dev/usher/usherctl/explain"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func (p Program) explainMessage(ctx context.Context, o explainOptions, text string) ([]review.Report, error) {
+func (p Program) explainMessage(ctx context.Context, o explainOptions, text string) ([]report.Report, error) {
 	if text == "-" {
 		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -21,7 +22,7 @@ import (
 const syncTime = 15 * time.Second
 
 // explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
-func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]review.Report, error) {
+func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]report.Report, error) {
 	from, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
@@ -49,7 +50,7 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 		by.Hooks = hooks
 		return by, nil
 	}
-	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]review.Report, error) {
+	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]report.Report, error) {
 		return p.reviewNow(ctx, o, in, policy.Policy, workload)
 	}
 	return in.Explain(ctx, args)
@@ -57,7 +58,7 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 
 // reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
 // routes that are registered there and reached. It is a dry run: nothing is written.
-func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]review.Report, error) {
+func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now, err := p.loadNow(ctx, o, policy)
@@ -80,7 +81,7 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
 	reports, err := run.reportAll(ctx, pods, review.Document{JSON: namespace})
 	for i := range reports {
-		if reports[i].Exit() == review.Fine {
+		if reports[i].Exit() == report.Fine {
 			reports[i].Webhooks = nil // each is called, or is not for the pod
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/learn"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // learnOptions are the flags of usherctl learn.
@@ -149,7 +149,7 @@ func (p Program) printLesson(course learn.Course, l learn.Lesson, fresh bool) er
 	if !fresh {
 		begun = "You have begun before; your files are still"
 	}
-	next := "\n    cd " + review.Word(course.Folder(l))
+	next := "\n    cd " + report.Word(course.Folder(l))
 	if script := l.Script("start.sh"); script != "" {
 		next += "\n    sh start.sh"
 	}
@@ -169,7 +169,7 @@ func (p Program) learnCheck(ctx context.Context, o learnOptions, course learn.Co
 		return errors.New("no lesson is begun here; `usherctl learn 1` begins the first")
 	}
 	tools := p.learnTools(o.kubeconfig)
-	var reports []review.Report
+	var reports []report.Report
 	for _, l := range lessons {
 		verdict, err := course.Check(ctx, l, tools)
 		reports = append(reports, learn.ReportOf(l, verdict, err))
@@ -182,7 +182,7 @@ func (p Program) learnCheck(ctx context.Context, o learnOptions, course learn.Co
 			return err
 		}
 	}
-	return exit(review.ExitOf(reports), "a lesson could not be checked")
+	return exit(report.ExitOf(reports), "a lesson could not be checked")
 }
 
 func (p Program) printVerdict(l learn.Lesson, v learn.Verdict, err error, verbose bool) {

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -38,10 +39,10 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 		for _, f := range r.Report.Findings {
 			differences = append(differences, f.Message)
 		}
-		if r.Report.Exit() != review.Fine && len(differences) == 0 {
+		if r.Report.Exit() != report.Fine && len(differences) == 0 {
 			differences = append(differences, string(r.Report.Verdict))
 		}
-		if r.Report.Verdict == review.Errored {
+		if r.Report.Verdict == report.Errored {
 			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
 		}
 	}
@@ -77,7 +78,7 @@ func (p Program) learnCalled(ctx context.Context, c learn.Called, manifest []byt
 }
 
 // calledAs reports whether a webhook is called, or not, as it should be for the request of a report, and what is instead.
-func calledAs(r review.Report, c learn.Called) (why string, is bool) {
+func calledAs(r report.Report, c learn.Called) (why string, is bool) {
 	for _, w := range r.Webhooks {
 		switch {
 		case w.Name != c.Webhook:

@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/usage"
 )
 
@@ -114,7 +114,7 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		answer.Notes = append(answer.Notes, "the manifests have no pods")
 	}
 	if o.output == "json" {
-		err = review.WriteJSON(p.Out, answer)
+		err = report.WriteJSON(p.Out, answer)
 	} else {
 		usage.Text(p.Out, answer, p.style().Color)
 	}

@@ -21,6 +21,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -82,8 +83,8 @@ func (r *reviewing) asReview(d review.Document) ([]byte, error) {
 }
 
 // reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
-func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]review.Report, error) {
-	reports, kinds := []review.Report{}, review.Types(r.Suites)
+func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]report.Report, error) {
+	reports, kinds := []report.Report{}, review.Types(r.Suites)
 	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
 		return nil, err
@@ -105,47 +106,47 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 		if err := r.without(d); err != nil {
 			return nil, err
 		}
-		var examined review.Report
+		var examined report.Report
 		if examiner != nil {
 			examined = examiner.Examine(ctx, d, r.o.Options)
 			if !r.o.allRoutes {
 				chooser.NotCalled = registeredAs(examined.Webhooks).why
 			}
 		}
-		report, err := r.report(ctx, d, body, chooser, kinds)
+		result, err := r.report(ctx, d, body, chooser, kinds)
 		if err != nil {
 			return nil, err
 		}
-		report.Webhooks = examined.Webhooks
+		result.Webhooks = examined.Webhooks
 		if examiner != nil {
-			policies.Answer(ctx, examiner, d, r.o.Options, &report)
+			policies.Answer(ctx, examiner, d, r.o.Options, &result)
 		}
-		if examined.Verdict == review.Failed {
-			report.Verdict = review.Denied // by the API server, because of some webhook
+		if examined.Verdict == report.Failed {
+			result.Verdict = report.Denied // by the API server, because of some webhook
 		}
-		reports = append(reports, report)
+		reports = append(reports, result)
 	}
 	return reports, nil
 }
 
 // report reviews one document.
-func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (review.Report, error) {
+func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (report.Report, error) {
 	chooser.Routes = r.routes
 	choice, err := chooser.Choose(body)
 	if err != nil {
-		return review.Report{}, err
+		return report.Report{}, err
 	}
 	notes, err := r.explain(body) // before the review counts
 	if err != nil {
-		return review.Report{}, err
+		return report.Report{}, err
 	}
 	r.missing.TakeUnknown() // what was asked before
 	choice.TakeUnknown, choice.Validate, choice.LimitRanges = r.missing.TakeUnknown, true, r.limitRanges
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
-	report := review.Run(ctx, d, body, choice, kinds)
-	report.Notes = notes
-	return report, nil
+	result := review.Run(ctx, d, body, choice, kinds)
+	result.Notes = notes
+	return result, nil
 }
 
 // limitRanges returns the LimitRanges of a namespace, or why they are not known.
@@ -210,13 +211,13 @@ func (r *reviewing) explain(body []byte) (all []suite.Note, err error) {
 }
 
 // print prints the reports. The error, if any, ends the command with the exit code of the worst verdict.
-func (r *reviewing) print(reports []review.Report) error {
+func (r *reviewing) print(reports []report.Report) error {
 	if r.o.strict {
 		for i := range reports {
 			reports[i].Findings = append(reports[i].Findings, reports[i].Strictly()...)
 		}
 	}
-	code := exit(review.ExitOfReview(reports), "some objects were not judged, or could not be reviewed")
+	code := exit(report.ExitOfReview(reports), "some objects were not judged, or could not be reviewed")
 	if r.o.output == "json" || r.o.output == "junit" {
 		if last := len(reports) - 1; last >= 0 {
 			reports[last].Hint = strings.TrimSpace(reports[last].Hint + "\n" + r.notLooked)
@@ -229,26 +230,26 @@ func (r *reviewing) print(reports []review.Report) error {
 	style := r.style()
 	style.Patch = r.o.output == "patch"
 	hidden, shown := "", map[string]bool{}
-	for _, report := range reports {
+	for _, result := range reports {
 		if r.o.mainOnly {
-			report.Calls, hidden = r.withoutIdleSuites(report.Calls, hidden)
+			result.Calls, hidden = r.withoutIdleSuites(result.Calls, hidden)
 		}
-		for _, call := range report.Calls {
+		for _, call := range result.Calls {
 			shown[call.Path] = true
 		}
-		if review.Unrouted(report) && len(reports) > 1 {
+		if report.Unrouted(result) && len(reports) > 1 {
 			continue
 		}
-		if r.o.quiet && report.Exit() == review.Fine && len(report.Unknown) == 0 {
+		if r.o.quiet && result.Exit() == report.Fine && len(result.Unknown) == 0 {
 			continue
 		}
-		review.Text(r.Out, report, style)
+		report.Text(r.Out, result, style)
 		_, _ = fmt.Fprintln(r.Out)
 	}
-	if text := review.UnroutedText(reports); text != "" && len(reports) > 1 && (!r.o.quiet || r.o.strict) {
+	if text := report.UnroutedText(reports); text != "" && len(reports) > 1 && (!r.o.quiet || r.o.strict) {
 		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
 	}
-	_, _ = fmt.Fprintln(r.Out, review.Summary(reports))
+	_, _ = fmt.Fprintln(r.Out, report.Summary(reports))
 	r.printAbsent(shown, hidden)
 	if r.notLooked != "" {
 		_, _ = fmt.Fprintln(r.Out, r.notLooked)
@@ -272,13 +273,13 @@ func (r *reviewing) printAbsent(shown map[string]bool, hidden string) {
 }
 
 // idle reports whether a call is allowed, and its steps had nothing to do or to say.
-func idle(c review.Call) bool {
-	did := func(s review.Step) bool { return len(s.Refused)+len(s.Patch)+len(s.Unknown) > 0 || s.Override != "" }
+func idle(c report.Call) bool {
+	did := func(s report.Step) bool { return len(s.Refused)+len(s.Patch)+len(s.Unknown) > 0 || s.Override != "" }
 	return c.Outcome == string(handlers.Allowed) && len(c.Warnings) == 0 && c.Untouched == "" && !slices.ContainsFunc(c.Steps, did)
 }
 
 // withoutIdleSuites leaves out the calls of other suites than the first that did nothing. hidden is the last suite with such a call.
-func (r *reviewing) withoutIdleSuites(calls []review.Call, hidden string) (shown []review.Call, _ string) {
+func (r *reviewing) withoutIdleSuites(calls []report.Call, hidden string) (shown []report.Call, _ string) {
 	for _, call := range calls {
 		i := slices.IndexFunc(r.routes, func(route admit.Route) bool { return route.Path == call.Path })
 		if i >= 0 && r.routes[i].Suite != r.Suites[0].Name && idle(call) {

@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -70,13 +71,13 @@ func asAPI(req *admit.Request) *admissionv1.AdmissionRequest {
 }
 
 // registeredAs knows which webhooks of a cluster are called for a request.
-type registeredAs []review.Webhook
+type registeredAs []report.Webhook
 
 // why returns why the API server does not call a route, by the webhooks that usher registers for it, or "".
 func (w registeredAs) why(r admit.Route, req *admit.Request) (why string) {
 	why = "no webhook of the cluster has the name " + r.Webhook()
 	for _, e := range webhooks.Entries([]admit.Route{r}) {
-		i := slices.IndexFunc(w, func(hook review.Webhook) bool { return hook.Name == e.Name })
+		i := slices.IndexFunc(w, func(hook report.Webhook) bool { return hook.Name == e.Name })
 		switch {
 		case i < 0 || !e.Covers(req):
 		case !strings.HasSuffix(w[i].Path, r.Path): // a URL may have a base before it

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // TestRegisteredElsewhere: a webhook runs a route only if it calls the path of the route.
@@ -18,7 +18,7 @@ func TestRegisteredElsewhere(t *testing.T) {
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}}
 	for path, want := range map[string]string{"/mutate-pods": "", "/base/mutate-pods": "",
 		"/validate-pods": "mutate-pods.usher.dev calls the path /validate-pods, not /mutate-pods"} {
-		hooks := registeredAs{review.Webhook{Name: "mutate-pods.usher.dev", Path: path, Called: true}}
+		hooks := registeredAs{report.Webhook{Name: "mutate-pods.usher.dev", Path: path, Called: true}}
 		if why := hooks.why(route, pod); why != want || strings.Contains(why, "no webhook") {
 			t.Errorf("%s: %q, want %q", path, why, want)
 		}

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // stepsOptions are the flags of usherctl steps.
@@ -86,7 +86,7 @@ func (p Program) printSteps(gates gate.Set, o stepsOptions, names []string) erro
 	}
 	rows := slices.DeleteFunc(stepRows(listed, policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if o.output == "json" {
-		return review.WriteJSON(p.Out, rows)
+		return report.WriteJSON(p.Out, rows)
 	}
 	printStepsText(p.Out, rows)
 	for _, other := range p.Suites.Names() {
@@ -183,7 +183,7 @@ func (p Program) printGates(gates gate.Set, output string) error {
 		rows = append(rows, row{string(g.Name), g.Doc, g.Default, gates.On(g.Name)})
 	}
 	if output == "json" {
-		return review.WriteJSON(p.Out, rows)
+		return report.WriteJSON(p.Out, rows)
 	}
 	for _, r := range rows {
 		_, _ = fmt.Fprintf(p.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)

@@ -20,6 +20,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -102,7 +103,7 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 	}
 	rows = slices.DeleteFunc(rows, func(r effectiveRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if all.output == "json" {
-		return review.WriteJSON(p.Out, rows)
+		return report.WriteJSON(p.Out, rows)
 	}
 	printEffectiveText(p.Out, rows)
 	printUnknownNamespaces(p.Out, policy, opened, requests)

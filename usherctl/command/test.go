@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/policytest"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // testOptions are the flags of usherctl test.
@@ -140,7 +140,7 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
 		return err
 	}
-	return exit(review.ExitOf(reports), "some cases could not be judged")
+	return exit(report.ExitOf(reports), "some cases could not be judged")
 }
 
 // updateTests rewrites what failing cases expect, and returns the results of running them again.
@@ -205,33 +205,33 @@ func (p Program) progress(all int) func(int) {
 }
 
 // coverageOf returns a report of the coverage if it is asked for.
-func coverageOf(ctx context.Context, program policytest.Program, results []policytest.Result, o testOptions) []review.Report {
+func coverageOf(ctx context.Context, program policytest.Program, results []policytest.Result, o testOptions) []report.Report {
 	if !o.coverage {
 		return nil
 	}
-	return []review.Report{program.Cover(ctx, results).Report()}
+	return []report.Report{program.Cover(ctx, results).Report()}
 }
 
-func (p Program) printTests(reports, coverage []review.Report, o testOptions) error {
+func (p Program) printTests(reports, coverage []report.Report, o testOptions) error {
 	if o.output != "text" {
 		return p.printReports(o.output, "usherctl test", append(reports, coverage...))
 	}
 	style := p.style()
 	for _, r := range reports {
-		if r.Verdict == review.Passed && o.verbose {
+		if r.Verdict == report.Passed && o.verbose {
 			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
-			review.Text(p.Out, r, style)
+			report.Text(p.Out, r, style)
 		}
-		if r.Verdict != review.Passed {
+		if r.Verdict != report.Passed {
 			r.Calls = slices.Clone(r.Calls)
 			for i := range r.Calls {
 				r.Calls[i].Message = "" // the findings have it
 			}
-			review.Text(p.Out, r, style)
+			report.Text(p.Out, r, style)
 			_, _ = fmt.Fprintln(p.Out)
 		}
 	}
-	_, err := fmt.Fprintln(p.Out, review.CaseSummary(reports))
+	_, err := fmt.Fprintln(p.Out, report.CaseSummary(reports))
 	for _, r := range coverage {
 		for _, line := range r.Notes[0].Lines {
 			_, _ = fmt.Fprintln(p.Out, line)

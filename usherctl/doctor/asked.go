@@ -9,47 +9,48 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // Answer adds to the report of a review of a document, with the webhooks of the cluster, what admission policies say of the object as it would
 // be stored, and which answers are not judged: those of usher's webhooks are the calls of the report.
-func (c Calls) Answer(ctx context.Context, e *Examiner, d review.Document, o review.Options, report *review.Report) {
+func (c Calls) Answer(ctx context.Context, e *Examiner, d review.Document, o review.Options, result *report.Report) {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
 		return // the report says so
 	}
-	if len(report.After) > 0 && len(request.Object.Raw) > 0 {
-		request.Object.Raw = report.After
+	if len(result.After) > 0 && len(request.Object.Raw) > 0 {
+		request.Object.Raw = result.After
 	}
-	if c.askPolicies(ctx, e, request, report) && (report.Verdict == review.Allowed || report.Verdict == review.Skipped) {
-		report.Verdict = review.Denied
+	if c.askPolicies(ctx, e, request, result) && (result.Verdict == report.Allowed || result.Verdict == report.Skipped) {
+		result.Verdict = report.Denied
 	}
 }
 
 // askPolicies adds to a report what admission policies say of the request, and which answers of webhooks and policies are not judged. It reports
 // whether a policy refuses the request.
-func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, report *review.Report) (refuses bool) {
+func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatch.Request, result *report.Report) (refuses bool) {
 	changed, stored := "", request
 	if request.Unstored {
 		stored, changed = asStored(request)
 	}
-	changed = cmp.Or(e.unanswered(report), changed)
-	report.Unjudged = append(report.Unjudged, c.unread...)
+	changed = cmp.Or(e.unanswered(result), changed)
+	result.Unjudged = append(result.Unjudged, c.unread...)
 	for _, all := range slices.Backward(c.policies) { // those that change objects first
 		for _, p := range all.policies {
 			is, denies := all.asked(ctx, e, request, p)
 			switch {
 			case p.malformed && all.kind == validatingPolicy: // which is said
 			case is.Filter == webhookmatch.Unknown:
-				report.Unjudged = append(report.Unjudged, "whether the "+p.object()+" is asked: "+is.Why)
+				result.Unjudged = append(result.Unjudged, "whether the "+p.object()+" is asked: "+is.Why)
 			case !is.Called && !p.malformed:
 			case all.kind != validatingPolicy:
 				changed = "the " + p.object() + " may change it before"
-				report.Unjudged = append(report.Unjudged, "what the "+p.object()+" changes")
+				result.Unjudged = append(result.Unjudged, "what the "+p.object()+" changes")
 			default:
-				refuses = p.judge(ctx, stored, changed, denies, report) || refuses
+				refuses = p.judge(ctx, stored, changed, denies, result) || refuses
 			}
 		}
 	}
@@ -58,11 +59,11 @@ func (c Calls) askPolicies(ctx context.Context, e *Examiner, request webhookmatc
 
 // unanswered adds to a report which webhooks are called whose answers are not judged, and returns which of them may change the object, if any. Those
 // of usher whose steps have run are the calls of the report.
-func (e *Examiner) unanswered(report *review.Report) (changed string) {
+func (e *Examiner) unanswered(result *report.Report) (changed string) {
 	var answering []string
-	for i, w := range report.Webhooks {
+	for i, w := range result.Webhooks {
 		known := i < len(e.hooks) // others are missing
-		if known && e.hooks[i].ushers() && slices.ContainsFunc(report.Calls, func(c review.Call) bool { return c.Path == webhooks.PathOf(w.Name) }) {
+		if known && e.hooks[i].ushers() && slices.ContainsFunc(result.Calls, func(c report.Call) bool { return c.Path == webhooks.PathOf(w.Name) }) {
 			continue
 		}
 		if known && e.hooks[i].mutating() && (w.Called || w.Filter == webhookmatch.Unknown) {
@@ -73,7 +74,7 @@ func (e *Examiner) unanswered(report *review.Report) (changed string) {
 		}
 	}
 	if len(answering) > 0 {
-		report.Unjudged = append(report.Unjudged, "the answers of "+review.List(slices.Compact(answering))+": no review is sent")
+		result.Unjudged = append(result.Unjudged, "the answers of "+report.List(slices.Compact(answering))+": no review is sent")
 	}
 	return changed
 }
@@ -102,7 +103,7 @@ func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
 
 // judge adds to a report what a ValidatingAdmissionPolicy says of the request, of which a binding may deny what it refuses, and reports whether it
 // refuses the request.
-func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, report *review.Report) bool {
+func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, result *report.Report) bool {
 	d := webhookmatch.Decision{Unknown: true, Why: "its parameters are not looked at"}
 	if p.Spec.ParamKind == nil {
 		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints, FailurePolicy: &p.Spec.FailurePolicy,
@@ -111,9 +112,9 @@ func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request
 	}
 	switch {
 	case d.Unknown:
-		report.Unjudged = append(report.Unjudged, "what the "+p.object()+" says: "+d.Why)
+		result.Unjudged = append(result.Unjudged, "what the "+p.object()+" says: "+d.Why)
 	case d.Refuses:
-		report.Findings = append(report.Findings, review.Finding{ID: "policy-refuses", Severity: review.Error, Object: p.object(), Message: d.Why + ".",
+		result.Findings = append(result.Findings, report.Finding{ID: "policy-refuses", Severity: report.Error, Object: p.object(), Message: d.Why + ".",
 			Look: p.entry().show(), Link: "docs/doctor.md#which-request"})
 	}
 	return d.Refuses

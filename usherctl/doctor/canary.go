@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -45,31 +46,31 @@ type canary struct {
 
 // Canary sends the object of a document as a dry run, marked as a canary, and says which webhooks of usher have answered: the only proof
 // that a webhook is called is a call. needed are the webhooks that usher should be registered with.
-func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Options, needed []webhooks.Hook) review.Report {
+func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Options, needed []webhooks.Hook) report.Report {
 	c, err := e.send(ctx, d, o)
 	if err != nil {
 		return review.NotSent(d, err)
 	}
-	report := review.Report{Subject: review.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
+	result := report.Report{Subject: report.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
 		Name: nameIn(c.request), Operation: string(c.request.Operation)}}
 	verdicts := e.matcher.Of(ctx, c.request, hooksOf(e.hooks))
 	for i, h := range e.hooks {
 		if h.ushers() {
-			report.Webhooks = append(report.Webhooks, c.registered(i, e.hooks, verdicts))
+			result.Webhooks = append(result.Webhooks, c.registered(i, e.hooks, verdicts))
 		}
 	}
-	report.Webhooks = append(report.Webhooks, c.unregistered(ctx, e, needed)...)
-	report.Verdict = verdictOf(report.Webhooks, func(name string) bool { return e.needs(ctx, c.request, needed, name) })
+	result.Webhooks = append(result.Webhooks, c.unregistered(ctx, e, needed)...)
+	result.Verdict = verdictOf(result.Webhooks, func(name string) bool { return e.needs(ctx, c.request, needed, name) })
 	switch {
 	case c.refused != nil:
-		report.Hint = "the API server refused the canary: " + c.refused.Error()
-		if report.Verdict == review.Passed {
-			report.Verdict = review.Rejected
+		result.Hint = "the API server refused the canary: " + c.refused.Error()
+		if result.Verdict == report.Passed {
+			result.Verdict = report.Rejected
 		}
-	case len(report.Webhooks) == 0:
-		report.Hint = "no webhook of usher is registered"
+	case len(result.Webhooks) == 0:
+		result.Hint = "no webhook of usher is registered"
 	}
-	return report
+	return result
 }
 
 // Ushers returns the names of usher's webhooks by which it is known which suites are registered.
@@ -79,20 +80,20 @@ func (e *Examiner) Ushers() []string { return namesOfUshers(e.hooks) }
 func (e *Examiner) Settle(u Usher) Usher { return u.settled(e.hooks) }
 
 // verdictOf returns whether each webhook for objects such as the canary is called. needed reports whether usher's policy needs one for it.
-func verdictOf(all []review.Webhook, needed func(name string) bool) review.Verdict {
-	unknown := func(w review.Webhook) bool { return w.Filter == webhookmatch.Unknown }
-	called := func(w review.Webhook) bool { return w.Called }
-	missed := func(w review.Webhook) bool {
+func verdictOf(all []report.Webhook, needed func(name string) bool) report.Verdict {
+	unknown := func(w report.Webhook) bool { return w.Filter == webhookmatch.Unknown }
+	called := func(w report.Webhook) bool { return w.Called }
+	missed := func(w report.Webhook) bool {
 		forOthers := w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope
 		return !w.Called && (!forOthers || needed(w.Name))
 	}
 	switch {
 	case slices.ContainsFunc(all, unknown):
-		return review.Errored
+		return report.Errored
 	case slices.ContainsFunc(all, missed), !slices.ContainsFunc(all, called):
-		return review.Failed
+		return report.Failed
 	}
-	return review.Passed
+	return report.Passed
 }
 
 // needs reports whether usher's policy needs a webhook to be called for a request.
@@ -136,7 +137,7 @@ func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options
 }
 
 // registered says of the i-th of the registered webhooks whether it was called. An answer has a path, and no name of a webhook.
-func (c canary) registered(i int, hooks []entry, verdicts []webhookmatch.Verdict) review.Webhook {
+func (c canary) registered(i int, hooks []entry, verdicts []webhookmatch.Verdict) report.Webhook {
 	h, v := hooks[i], verdicts[i]
 	w := webhook(h, v)
 	open := func(j int) bool {
@@ -148,13 +149,13 @@ func (c canary) registered(i int, hooks []entry, verdicts []webhookmatch.Verdict
 			rivals = append(rivals, other.Name+" of "+other.kind+" "+other.configuration.Name)
 		}
 	}
-	untold := func(format string, args ...any) review.Webhook {
+	untold := func(format string, args ...any) report.Webhook {
 		w.Called, w.Filter, w.Why, w.Fix = false, webhookmatch.Unknown, fmt.Sprintf(format, args...), ""
 		return w
 	}
 	switch {
 	case c.hasAnswered(w.Path) && open(i) && len(rivals) > 0:
-		return untold("usher has answered at %s, which is also called by %s", w.Path, review.List(rivals))
+		return untold("usher has answered at %s, which is also called by %s", w.Path, report.List(rivals))
 	case c.hasAnswered(w.Path) && (open(i) || len(rivals) == 0):
 		w.Called, w.Filter, w.Why, w.Fix = true, "", "", ""
 	case c.refused != nil && (open(i) || v.Filter == webhookmatch.ObjectSelector || v.Filter == webhookmatch.MatchConditions):
@@ -182,18 +183,18 @@ func (c canary) answersOf(h entry, hooks []entry) bool {
 
 // unregistered returns the webhooks that usher needs for the canary and that the API does not have, and the paths that have answered although
 // no webhook in the API has them.
-func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks.Hook) (all []review.Webhook) {
+func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks.Hook) (all []report.Webhook) {
 	const inFile = "a file of the API server"
 	known := func(path string) bool {
 		return slices.ContainsFunc(e.hooks, func(h entry) bool { return strings.HasSuffix(pathOf(h.ClientConfig), path) }) ||
-			slices.ContainsFunc(all, func(w review.Webhook) bool { return w.Path == path })
+			slices.ContainsFunc(all, func(w report.Webhook) bool { return w.Path == path })
 	}
 	for _, n := range needed {
 		if isRegistered(n, e.hooks) {
 			continue
 		}
 		v := e.matcher.One(ctx, c.request, entry{Hook: n}.hook())
-		w := review.Webhook{Configuration: "not registered", Name: n.Name, Path: webhooks.PathOf(n.Name), Filter: missing,
+		w := report.Webhook{Configuration: "not registered", Name: n.Name, Path: webhooks.PathOf(n.Name), Filter: missing,
 			Why: "usher's policy needs it, and no configuration has it"}
 		switch {
 		case !v.Called && v.Filter != webhookmatch.Unknown:
@@ -207,7 +208,7 @@ func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks
 	}
 	for _, path := range c.answered {
 		if !known(path) {
-			all = append(all, review.Webhook{Configuration: inFile, Name: path, Path: path, Called: true})
+			all = append(all, report.Webhook{Configuration: inFile, Name: path, Path: path, Called: true})
 		}
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -37,30 +38,30 @@ func TestCanary(t *testing.T) {
 		refused                    bool
 		needed                     string
 		want                       string // for each webhook: called, a filter
-		exit                       review.Exit
+		exit                       report.Exit
 	}{
-		{"both", mutate, validate, "/mutate-pods /validate-pods", false, "", "called called", review.Fine},
-		{"another namespace", mutate, ushers("validate-pods", elsewhere), "/mutate-pods", false, "", "called namespaceSelector", review.Refused},
-		{"for other objects", mutate, strings.Replace(validate, `["pods"]`, `["secrets"]`, 1), "/mutate-pods", false, "", "called rules", review.Fine},
-		{"for other objects, though needed", mutate, strings.Replace(validate, `["v1"]`, `["v1beta1"]`, 1), "/mutate-pods", false, "validate-pods", "called rules", review.Refused},
-		{"for cluster-scoped ones, though needed", mutate, strings.Replace(validate, `["pods"]`, `["pods"], "scope": "Cluster"`, 1), "/mutate-pods", false, "validate-pods", "called scope", review.Refused},
-		{"a slash at the end", mutate, strings.Replace(validate, `/validate-pods"`, `/validate-pods/"`, 1), "/mutate-pods /validate-pods", false, "", "called called", review.Fine},
-		{"for other objects alone", strings.Replace(mutate, `["pods"]`, `["secrets"]`, 1), "", "", false, "", "rules", review.Refused},
-		{"switched off", mutate, validate, "/mutate-pods", false, "", "called unanswered", review.Refused},
-		{"it may have failed", mutate, ushers("validate-pods", lenient), "/mutate-pods", false, "", "called unknown", review.Unjudged},
-		{"nothing answers", mutate, validate, "", false, "", "unknown unknown", review.Unjudged},
-		{"another server", mutate, ushers("validate-pods", old), "/mutate-pods", false, "", "called unknown", review.Unjudged},
-		{"refused before", mutate, validate, "/mutate-pods", true, "", "called unknown", review.Unjudged},
-		{"refused by usher, or by another webhook", mutate, validate, "/mutate-pods /validate-pods", true, "", "called called", review.Refused},
-		{"refused, and in no way for it", mutate, ushers("validate-pods", elsewhere), "", true, "", "unknown namespaceSelector", review.Unjudged},
-		{"refused, and perhaps changed before", mutate, ushers("validate-pods", labelled), "/mutate-pods", true, "", "called unknown", review.Unjudged},
-		{"changed before", mutate, ushers("validate-pods", labelled), "/mutate-pods /validate-pods", false, "", "called called", review.Fine},
-		{"two for one answer", mutate, validate + "," + strings.Replace(validate, "validate-pods", "second", 1), "/mutate-pods /validate-pods", false, "", "called unknown unknown", review.Unjudged},
-		{"no dry runs", mutate, ushers("validate-pods", `, "sideEffects": "Some"`), "/mutate-pods", false, "", "called unknown", review.Unjudged},
-		{"not registered", mutate, "", "/mutate-pods", false, "validate-pods", "called registration", review.Refused},
-		{"in a file", mutate, "", "/mutate-pods /validate-pods", false, "validate-pods", "called called", review.Fine},
-		{"in a file, and not needed", mutate, "", "/mutate-pods /validate-pods", false, "", "called called", review.Fine},
-		{"nothing is registered", "", "", "", false, "", "", review.Refused},
+		{"both", mutate, validate, "/mutate-pods /validate-pods", false, "", "called called", report.Fine},
+		{"another namespace", mutate, ushers("validate-pods", elsewhere), "/mutate-pods", false, "", "called namespaceSelector", report.Refused},
+		{"for other objects", mutate, strings.Replace(validate, `["pods"]`, `["secrets"]`, 1), "/mutate-pods", false, "", "called rules", report.Fine},
+		{"for other objects, though needed", mutate, strings.Replace(validate, `["v1"]`, `["v1beta1"]`, 1), "/mutate-pods", false, "validate-pods", "called rules", report.Refused},
+		{"for cluster-scoped ones, though needed", mutate, strings.Replace(validate, `["pods"]`, `["pods"], "scope": "Cluster"`, 1), "/mutate-pods", false, "validate-pods", "called scope", report.Refused},
+		{"a slash at the end", mutate, strings.Replace(validate, `/validate-pods"`, `/validate-pods/"`, 1), "/mutate-pods /validate-pods", false, "", "called called", report.Fine},
+		{"for other objects alone", strings.Replace(mutate, `["pods"]`, `["secrets"]`, 1), "", "", false, "", "rules", report.Refused},
+		{"switched off", mutate, validate, "/mutate-pods", false, "", "called unanswered", report.Refused},
+		{"it may have failed", mutate, ushers("validate-pods", lenient), "/mutate-pods", false, "", "called unknown", report.Unjudged},
+		{"nothing answers", mutate, validate, "", false, "", "unknown unknown", report.Unjudged},
+		{"another server", mutate, ushers("validate-pods", old), "/mutate-pods", false, "", "called unknown", report.Unjudged},
+		{"refused before", mutate, validate, "/mutate-pods", true, "", "called unknown", report.Unjudged},
+		{"refused by usher, or by another webhook", mutate, validate, "/mutate-pods /validate-pods", true, "", "called called", report.Refused},
+		{"refused, and in no way for it", mutate, ushers("validate-pods", elsewhere), "", true, "", "unknown namespaceSelector", report.Unjudged},
+		{"refused, and perhaps changed before", mutate, ushers("validate-pods", labelled), "/mutate-pods", true, "", "called unknown", report.Unjudged},
+		{"changed before", mutate, ushers("validate-pods", labelled), "/mutate-pods /validate-pods", false, "", "called called", report.Fine},
+		{"two for one answer", mutate, validate + "," + strings.Replace(validate, "validate-pods", "second", 1), "/mutate-pods /validate-pods", false, "", "called unknown unknown", report.Unjudged},
+		{"no dry runs", mutate, ushers("validate-pods", `, "sideEffects": "Some"`), "/mutate-pods", false, "", "called unknown", report.Unjudged},
+		{"not registered", mutate, "", "/mutate-pods", false, "validate-pods", "called registration", report.Refused},
+		{"in a file", mutate, "", "/mutate-pods /validate-pods", false, "validate-pods", "called called", report.Fine},
+		{"in a file, and not needed", mutate, "", "/mutate-pods /validate-pods", false, "", "called called", report.Fine},
+		{"nothing is registered", "", "", "", false, "", "", report.Refused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			source := serving(t, func(w http.ResponseWriter, r *http.Request) {
@@ -105,16 +106,16 @@ func TestCanary(t *testing.T) {
 				}
 				needed = append(needed, hook)
 			}
-			report := examiner.Canary(t.Context(), doctor.CanaryPod(), review.Options{Operation: admissionv1.Create, Namespace: "shop"}, needed)
+			result := examiner.Canary(t.Context(), doctor.CanaryPod(), review.Options{Operation: admissionv1.Create, Namespace: "shop"}, needed)
 			var got []string
-			for _, w := range report.Webhooks {
+			for _, w := range result.Webhooks {
 				if w.Called {
 					w.Filter = "called"
 				}
 				got = append(got, w.Filter)
 			}
-			if strings.Join(got, " ") != c.want || report.Exit() != c.exit || c.refused != strings.Contains(report.Hint, "refused the canary") || c.refused && report.Verdict == review.Passed {
-				t.Errorf("%q, exit code %d, %s: %+v", got, report.Exit(), report.Hint, report)
+			if strings.Join(got, " ") != c.want || result.Exit() != c.exit || c.refused != strings.Contains(result.Hint, "refused the canary") || c.refused && result.Verdict == report.Passed {
+				t.Errorf("%q, exit code %d, %s: %+v", got, result.Exit(), result.Hint, result)
 			}
 		})
 	}

@@ -4,88 +4,88 @@ import (
 	"fmt"
 	"slices"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Check is a kind of findings.
 type Check struct {
 	ID       string          `json:"id"`       // also the anchor of its section in docs/troubleshooting.md
-	Severity review.Severity `json:"severity"` // the worst that a finding has
+	Severity report.Severity `json:"severity"` // the worst that a finding has
 	Doc      string          `json:"doc"`
 	command  func(subject) command
 }
 
 // checks are in the order of their weight, those that cause others first: findings of the same severity are in this order.
 var checks = []Check{
-	{"service-missing", review.Error, "the Service that a webhook calls does not exist", removeOrphan},
-	{"service-headless", review.Error, "the Service that a webhook calls has no ClusterIP", showCalled},
-	{"service-port-missing", review.Error, "the Service that a webhook calls does not have the port", setPort},
-	{"service-external-name", review.Warning, "the Service that a webhook calls is an ExternalName", showCalled},
-	{"no-endpoints", review.Error, "no pod is behind the Service that a webhook calls", listPods},
-	{"no-ready-endpoints", review.Error, "no pod behind the Service that a webhook calls is ready", listPods},
-	{"url-invalid", review.Error, "the URL of a webhook is not one that an API server can call", show},
-	{"url-host-unknown", review.Error, "the host in the URL of a webhook is not known", showCalled},
-	{"connection-refused", review.Error, "nothing listens where a webhook should be", showCalled},
-	{"plain-http", review.Error, "the server of a webhook speaks HTTP, not HTTPS", showCalled},
-	{"handshake-timeout", review.Error, "the server of a webhook does not answer a TLS handshake", showCalled},
-	{"handshake-failed", review.Error, "the server of a webhook ends the TLS handshake", showCalled},
-	{"ca-bundle-missing", review.Error, "the caBundle of a webhook is empty", replaceBundle},
-	{"ca-bundle-invalid", review.Error, "the caBundle of a webhook holds something else than certificates", replaceBundle},
-	{"ca-bundle-private-key", review.Error, "the caBundle of a webhook holds a private key", replaceBundle},
-	{"certificate-expired", review.Error, "the certificate of a webhook has expired", replaceCertificate},
-	{"certificate-not-yet-valid", review.Error, "the certificate of a webhook, or its CA, is not valid yet", replaceEarly},
-	{"ca-expired", review.Error, "the CA of a webhook has expired", replaceCA},
-	{"ca-bundle-mismatch", review.Error, "the caBundle of a webhook does not verify its certificate", replaceBundle},
-	{"certificate-common-name-only", review.Error, "the certificate of a webhook names its host only as the common name", replaceCertificate},
-	{"certificate-name", review.Error, "the certificate of a webhook is for another host", replaceCertificate},
-	{"certificate-usage", review.Error, "the certificate of a webhook is not for servers", replaceCertificate},
-	{"match-condition-invalid", review.Error, "a match condition does not compile", restoreOrEdit},
-	{"match-condition-never", review.Error, "a match condition is false for every request", setOr(show)},
-	{"match-condition-fails", review.Error, "a match condition has no result for requests, which are refused", setOr(edit)},
-	{"usher-policy-unusable", review.Error, "the policy of usher's Deployment is missing or not valid", correctPolicy},
-	{"usher-path-unknown", review.Error, "usher does not serve the path of its webhook", subject.restore},
-	{"usher-path-differs", review.Error, "a webhook of usher calls the path of another one", subject.restore},
-	{"usher-servers-differ", review.Warning, "webhooks of usher call different servers", subject.restore},
-	{"registered-twice", review.Warning, "the same is registered twice, or a configuration has a name twice", removeTwin},
-	{"two-amplifiers", review.Error, "two webhooks change the status of nodes, and their factors multiply", removeAmplifier},
-	{"koordinator-beside-usher", review.Error, "a webhook of Koordinator does what one of usher does", remove},
-	{"policy-param-kind", review.Error, "the parameters of an admission policy are of a kind that is not served", show},
-	{"policy-param-missing", review.Error, "the parameters that a binding names do not exist", show},
-	{"fail-token-reviews", review.Error, "TokenReviews or SubjectAccessReviews are refused while a webhook does not answer", keepAway},
-	{"fail-own-namespace", review.Error, "what brings back a webhook is refused while it does not answer", keepAway},
-	{"fail-nodes", review.Error, "nodes cannot report while a webhook does not answer", keepAway},
-	{"fail-leases", review.Error, "leases are refused while a webhook does not answer", keepAway},
-	{"fail-kube-system", review.Error, "the pods of kube-system cannot be created while a webhook does not answer", keepAway},
-	{"fail-control-plane", review.Error, "what a cluster needs to start or to be repaired is refused while a webhook does not answer", keepAway},
-	{"fail-events", review.Warning, "events are lost while a webhook does not answer", keepAway},
-	{"rule-unknown-resource", review.Error, "a rule names a resource that does not exist", correct},
-	{"rule-wrong-group", review.Error, "a rule names a resource in the wrong group", correct},
-	{"rule-wrong-version", review.Error, "a rule names a version that is not served", correct},
-	{"rule-wrong-scope", review.Error, "the scope of a rule is not that of its resource", correct},
-	{"rule-never-sent", review.Error, "a rule names an operation that does not occur", correct},
-	{"selector-no-namespace", review.Error, "a namespaceSelector matches no namespace, or is invalid", labelNamespace},
-	{"selector-near-miss", review.Warning, "the label of a namespace differs by one letter from that of a namespaceSelector", labelNamespace},
-	{"selector-no-effect", review.Warning, "a namespaceSelector has no effect on cluster-scoped objects", setOr(show)},
-	{"object-selector-never", review.Error, "an objectSelector asks for labels of objects that have none, or is invalid", setOr(show)},
-	{"usher-not-registered", review.Error, "usher needs a webhook that is not registered", subject.restore},
-	{"usher-registration-differs", review.Warning, "a webhook of usher is not registered as its policy needs", subject.restore},
-	{"usher-leaves-out", review.Warning, "a webhook of usher is registered for less than usher asks for", setOr(show)},
-	{"usher-rights-missing", review.Error, "usher lacks rights that it needs", grant},
-	{"pod-runs-again", review.Warning, "the status of a pod that has ended says that it runs", removePod},
-	{"match-policy-exact", review.Warning, "matchPolicy Exact misses versions of what a webhook is for", setOr(show)},
-	{"review-version-v1", review.Error, "admissionReviewVersions lacks v1", setOr(show)},
-	{"side-effects", review.Warning, "a webhook that may have side effects refuses dry runs", setOr(show)},
-	{"pod-timeouts", review.Warning, "the timeouts of the webhooks for a pod are too long together", setOr(show)},
-	{"rule-everything", review.Warning, "a rule matches every resource of every group", show},
-	{"policy-missing", review.Warning, "a binding names an admission policy that does not exist", setOr(remove)},
-	{"certificate-expires-soon", review.Warning, "the certificate of a webhook expires soon", replaceCertificate},
-	{"ca-expires-soon", review.Warning, "the CA of a webhook expires soon", replaceCA},
-	{"ca-bundle-stale", review.Info, "the caBundle of a webhook also holds what has expired", replaceBundle},
-	{"rule-not-installed", review.Info, "a rule is for a custom resource that is not installed", correct},
-	{"policy-not-bound", review.Info, "an admission policy has no binding", show},
-	{"timeout-long", review.Info, "requests wait long for a webhook that does not answer", setOr(show)},
-	{"not-readable", review.Unknown, "a part of the cluster could not be read", checkRights},
-	{"certificate-not-seen", review.Unknown, "the certificate of a webhook could not be seen", findSecret},
+	{"service-missing", report.Error, "the Service that a webhook calls does not exist", removeOrphan},
+	{"service-headless", report.Error, "the Service that a webhook calls has no ClusterIP", showCalled},
+	{"service-port-missing", report.Error, "the Service that a webhook calls does not have the port", setPort},
+	{"service-external-name", report.Warning, "the Service that a webhook calls is an ExternalName", showCalled},
+	{"no-endpoints", report.Error, "no pod is behind the Service that a webhook calls", listPods},
+	{"no-ready-endpoints", report.Error, "no pod behind the Service that a webhook calls is ready", listPods},
+	{"url-invalid", report.Error, "the URL of a webhook is not one that an API server can call", show},
+	{"url-host-unknown", report.Error, "the host in the URL of a webhook is not known", showCalled},
+	{"connection-refused", report.Error, "nothing listens where a webhook should be", showCalled},
+	{"plain-http", report.Error, "the server of a webhook speaks HTTP, not HTTPS", showCalled},
+	{"handshake-timeout", report.Error, "the server of a webhook does not answer a TLS handshake", showCalled},
+	{"handshake-failed", report.Error, "the server of a webhook ends the TLS handshake", showCalled},
+	{"ca-bundle-missing", report.Error, "the caBundle of a webhook is empty", replaceBundle},
+	{"ca-bundle-invalid", report.Error, "the caBundle of a webhook holds something else than certificates", replaceBundle},
+	{"ca-bundle-private-key", report.Error, "the caBundle of a webhook holds a private key", replaceBundle},
+	{"certificate-expired", report.Error, "the certificate of a webhook has expired", replaceCertificate},
+	{"certificate-not-yet-valid", report.Error, "the certificate of a webhook, or its CA, is not valid yet", replaceEarly},
+	{"ca-expired", report.Error, "the CA of a webhook has expired", replaceCA},
+	{"ca-bundle-mismatch", report.Error, "the caBundle of a webhook does not verify its certificate", replaceBundle},
+	{"certificate-common-name-only", report.Error, "the certificate of a webhook names its host only as the common name", replaceCertificate},
+	{"certificate-name", report.Error, "the certificate of a webhook is for another host", replaceCertificate},
+	{"certificate-usage", report.Error, "the certificate of a webhook is not for servers", replaceCertificate},
+	{"match-condition-invalid", report.Error, "a match condition does not compile", restoreOrEdit},
+	{"match-condition-never", report.Error, "a match condition is false for every request", setOr(show)},
+	{"match-condition-fails", report.Error, "a match condition has no result for requests, which are refused", setOr(edit)},
+	{"usher-policy-unusable", report.Error, "the policy of usher's Deployment is missing or not valid", correctPolicy},
+	{"usher-path-unknown", report.Error, "usher does not serve the path of its webhook", subject.restore},
+	{"usher-path-differs", report.Error, "a webhook of usher calls the path of another one", subject.restore},
+	{"usher-servers-differ", report.Warning, "webhooks of usher call different servers", subject.restore},
+	{"registered-twice", report.Warning, "the same is registered twice, or a configuration has a name twice", removeTwin},
+	{"two-amplifiers", report.Error, "two webhooks change the status of nodes, and their factors multiply", removeAmplifier},
+	{"koordinator-beside-usher", report.Error, "a webhook of Koordinator does what one of usher does", remove},
+	{"policy-param-kind", report.Error, "the parameters of an admission policy are of a kind that is not served", show},
+	{"policy-param-missing", report.Error, "the parameters that a binding names do not exist", show},
+	{"fail-token-reviews", report.Error, "TokenReviews or SubjectAccessReviews are refused while a webhook does not answer", keepAway},
+	{"fail-own-namespace", report.Error, "what brings back a webhook is refused while it does not answer", keepAway},
+	{"fail-nodes", report.Error, "nodes cannot report while a webhook does not answer", keepAway},
+	{"fail-leases", report.Error, "leases are refused while a webhook does not answer", keepAway},
+	{"fail-kube-system", report.Error, "the pods of kube-system cannot be created while a webhook does not answer", keepAway},
+	{"fail-control-plane", report.Error, "what a cluster needs to start or to be repaired is refused while a webhook does not answer", keepAway},
+	{"fail-events", report.Warning, "events are lost while a webhook does not answer", keepAway},
+	{"rule-unknown-resource", report.Error, "a rule names a resource that does not exist", correct},
+	{"rule-wrong-group", report.Error, "a rule names a resource in the wrong group", correct},
+	{"rule-wrong-version", report.Error, "a rule names a version that is not served", correct},
+	{"rule-wrong-scope", report.Error, "the scope of a rule is not that of its resource", correct},
+	{"rule-never-sent", report.Error, "a rule names an operation that does not occur", correct},
+	{"selector-no-namespace", report.Error, "a namespaceSelector matches no namespace, or is invalid", labelNamespace},
+	{"selector-near-miss", report.Warning, "the label of a namespace differs by one letter from that of a namespaceSelector", labelNamespace},
+	{"selector-no-effect", report.Warning, "a namespaceSelector has no effect on cluster-scoped objects", setOr(show)},
+	{"object-selector-never", report.Error, "an objectSelector asks for labels of objects that have none, or is invalid", setOr(show)},
+	{"usher-not-registered", report.Error, "usher needs a webhook that is not registered", subject.restore},
+	{"usher-registration-differs", report.Warning, "a webhook of usher is not registered as its policy needs", subject.restore},
+	{"usher-leaves-out", report.Warning, "a webhook of usher is registered for less than usher asks for", setOr(show)},
+	{"usher-rights-missing", report.Error, "usher lacks rights that it needs", grant},
+	{"pod-runs-again", report.Warning, "the status of a pod that has ended says that it runs", removePod},
+	{"match-policy-exact", report.Warning, "matchPolicy Exact misses versions of what a webhook is for", setOr(show)},
+	{"review-version-v1", report.Error, "admissionReviewVersions lacks v1", setOr(show)},
+	{"side-effects", report.Warning, "a webhook that may have side effects refuses dry runs", setOr(show)},
+	{"pod-timeouts", report.Warning, "the timeouts of the webhooks for a pod are too long together", setOr(show)},
+	{"rule-everything", report.Warning, "a rule matches every resource of every group", show},
+	{"policy-missing", report.Warning, "a binding names an admission policy that does not exist", setOr(remove)},
+	{"certificate-expires-soon", report.Warning, "the certificate of a webhook expires soon", replaceCertificate},
+	{"ca-expires-soon", report.Warning, "the CA of a webhook expires soon", replaceCA},
+	{"ca-bundle-stale", report.Info, "the caBundle of a webhook also holds what has expired", replaceBundle},
+	{"rule-not-installed", report.Info, "a rule is for a custom resource that is not installed", correct},
+	{"policy-not-bound", report.Info, "an admission policy has no binding", show},
+	{"timeout-long", report.Info, "requests wait long for a webhook that does not answer", setOr(show)},
+	{"not-readable", report.Unknown, "a part of the cluster could not be read", checkRights},
+	{"certificate-not-seen", report.Unknown, "the certificate of a webhook could not be seen", findSecret},
 }
 
 // Checks returns the kinds of findings, those that cause others first.
@@ -97,9 +97,9 @@ func rank(id string) int {
 }
 
 // problem returns a finding of a check. Its object is filled in later.
-func problem(id string, about subject, format string, args ...any) review.Finding {
+func problem(id string, about subject, format string, args ...any) report.Finding {
 	c := checks[rank(id)]
-	f := review.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Link: "docs/troubleshooting.md#" + id}
+	f := report.Finding{ID: id, Severity: c.Severity, Message: fmt.Sprintf(format, args...), Link: "docs/troubleshooting.md#" + id}
 	way := onDisk(about, c.command(about))
 	if way.looks {
 		f.Look = way.text
@@ -113,16 +113,16 @@ func problem(id string, about subject, format string, args ...any) review.Findin
 }
 
 // milder returns a finding with another severity than the worst of its check.
-func milder(f review.Finding, severity review.Severity) review.Finding {
+func milder(f report.Finding, severity report.Severity) report.Finding {
 	f.Severity = severity
 	return f
 }
 
 // severities are in the order in which findings are printed.
-var severities = []review.Severity{review.Error, review.Unknown, review.Warning, review.Info}
+var severities = []report.Severity{report.Error, report.Unknown, report.Warning, report.Info}
 
 // compare orders findings: the worst first, and of those the causes of others first.
-func compare(a, b review.Finding) int {
+func compare(a, b report.Finding) int {
 	if d := slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity); d != 0 {
 		return d
 	}

@@ -7,12 +7,12 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // conditionProblems returns the finding for match conditions that do not compile.
-func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding {
+func conditionProblems(w entry, matcher *webhookmatch.Matcher) []report.Finding {
 	var wrong []string
 	for i, m := range w.MatchConditions {
 		if err := matcher.Compile(m); err != nil {
@@ -22,11 +22,11 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []review.Finding 
 	if len(wrong) == 0 {
 		return append(neverProblem(w), failingProblems(w)...)
 	}
-	return []review.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
+	return []report.Finding{problem("match-condition-invalid", w.about(), "%s. Correct the expression. %s", strings.Join(wrong, "; "), w.consequence())}
 }
 
 // neverProblem returns the finding for match conditions that are false for every request. Others may have meant it.
-func neverProblem(w entry) []review.Finding {
+func neverProblem(w entry) []report.Finding {
 	var never []string
 	left := []registration.MatchCondition{}
 	for i, m := range w.MatchConditions {
@@ -39,30 +39,30 @@ func neverProblem(w entry) []review.Finding {
 	if len(never) == 0 {
 		return nil
 	}
-	about, severity := w.lacks("matchConditions", left), review.Error
+	about, severity := w.lacks("matchConditions", left), report.Error
 	if !w.ushers() {
-		about, severity = w.about(), review.Warning
+		about, severity = w.about(), report.Warning
 	}
-	return []review.Finding{milder(problem("match-condition-never", about, "%s is false for every request of the rules, so that the webhook is never called.",
+	return []report.Finding{milder(problem("match-condition-never", about, "%s is false for every request of the rules, so that the webhook is never called.",
 		strings.Join(never, " and ")), severity)}
 }
 
 // failingProblems returns the findings for match conditions that have no result for some requests, which are refused then.
-func failingProblems(w entry) (found []review.Finding) {
+func failingProblems(w entry) (found []report.Finding) {
 	failing := webhookmatch.Failing(w.MatchConditions, w.Rules)
 	left := slices.DeleteFunc(slices.Clone(w.MatchConditions), func(m registration.MatchCondition) bool {
 		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
 	})
 	for _, f := range failing {
-		about, severity, which, then := w.about(), review.Warning, "an object that has no more than it must have", "Such a request is refused, as failurePolicy is Fail."
+		about, severity, which, then := w.about(), report.Warning, "an object that has no more than it must have", "Such a request is refused, as failurePolicy is Fail."
 		if f.Every {
-			severity, which = review.Error, "any object"
+			severity, which = report.Error, "any object"
 		}
 		switch {
 		case !w.fails() && !f.Every:
 			continue // the webhook is for objects that have the field
 		case !w.fails():
-			severity, then = review.Warning, "The webhook is not called for it, as failurePolicy is Ignore."
+			severity, then = report.Warning, "The webhook is not called for it, as failurePolicy is Ignore."
 		}
 		if w.ushers() && (w.needed == nil || !slices.Contains(w.needed.MatchConditions, f.Condition)) {
 			about = w.lacks("matchConditions", left)

@@ -18,7 +18,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -42,7 +42,7 @@ func criticalRequests(t connectivity.Target, selector map[string]string) (all []
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
 // is called for, one for each kind. The pods of what it calls have the labels of a selector.
-func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []review.Finding) {
+func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []report.Finding) {
 	if !w.fails() {
 		return nil
 	}
@@ -64,9 +64,9 @@ func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []
 		about := w.keepAway(called[id], leaveOut, f)
 		next := problem(id, about, "failurePolicy is Fail, and the webhook is called for %s.", reasons(called[id]))
 		if w.needed != nil && !about.restored { // whoever wrote the policy has weighed it
-			next.Message, next.Severity = next.Message+" usher's policy asks for it.", review.Info
+			next.Message, next.Severity = next.Message+" usher's policy asks for it.", report.Info
 		} else if w.ushers() && w.home.Unknown != nil {
-			next.Message, next.Severity = next.Message+" Whether usher's policy asks for it is not known.", review.Unknown
+			next.Message, next.Severity = next.Message+" Whether usher's policy asks for it is not known.", report.Unknown
 			next.Fix, next.Look = "", w.show()
 		}
 		found = append(found, next)
@@ -94,7 +94,7 @@ func reasons(all []criticalRequest) string {
 	}
 	text := strings.Join(texts, "; for ")
 	if len(more) > 0 {
-		text += "; and for " + review.List(more)
+		text += "; and for " + report.List(more)
 	}
 	return text
 }

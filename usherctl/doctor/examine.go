@@ -11,26 +11,26 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Examine returns a report for each webhook of a cluster and one for the cluster as a whole, the one with the worst
 // finding first. It only reads. roots are the CAs of its API server, by which it is seen whether this machine can call
 // the Services of the cluster; nil: it cannot.
-func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, usher Usher) []review.Report {
+func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, usher Usher) []report.Report {
 	var f *snapshot
-	var rights []review.Finding
+	var rights []report.Finding
 	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
 	usher = usher.settled(f.webhooks)
 	needed := usher.neededBy(f.webhooks)
-	var reports []review.Report
+	var reports []report.Report
 	for i := range f.webhooks {
 		w := &f.webhooks[i]
 		w.needed, w.home = neededFor(*w, needed), usher
 		reports = append(reports, w.report(slices.Concat(f.problems(*w), usher.webhookProblems(*w, f.namespaces))))
 	}
-	whole := review.Report{Subject: review.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
-	var policies []review.Finding
+	whole := report.Report{Subject: report.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
+	var policies []report.Finding
 	for _, of := range f.policies {
 		policies = append(policies, of.problems(ctx, f)...)
 	}
@@ -42,13 +42,13 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		}
 	}
 	reports = append(reports, judged(whole))
-	slices.SortStableFunc(reports, func(a, b review.Report) int { return compare(worst(a), worst(b)) })
+	slices.SortStableFunc(reports, func(a, b report.Report) int { return compare(worst(a), worst(b)) })
 	return reports
 }
 
 // problems returns what is wrong with a webhook.
-func (f *snapshot) problems(w entry) []review.Finding {
-	var reached []review.Finding
+func (f *snapshot) problems(w entry) []report.Finding {
+	var reached []report.Finding
 	for _, p := range f.reach.Problems(w.called()) {
 		reached = append(reached, w.reached(p))
 	}
@@ -59,9 +59,9 @@ func (f *snapshot) problems(w entry) []review.Finding {
 }
 
 // worst returns the first finding of a report; without one, a finding that comes after all others.
-func worst(r review.Report) review.Finding {
+func worst(r report.Report) report.Finding {
 	if len(r.Findings) == 0 {
-		return review.Finding{ID: "none", Severity: review.Info}
+		return report.Finding{ID: "none", Severity: report.Info}
 	}
 	return r.Findings[0]
 }
@@ -93,9 +93,9 @@ func (f *snapshot) leftOut() string {
 }
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".
-func Summary(reports []review.Report) string {
+func Summary(reports []report.Report) string {
 	type told struct{ id, severity, message string } // which is printed once, for several objects
-	configurations, count, webhooks, printed := map[string]bool{}, map[review.Severity]int{}, 0, map[told]bool{}
+	configurations, count, webhooks, printed := map[string]bool{}, map[report.Severity]int{}, 0, map[told]bool{}
 	for _, r := range reports {
 		if r.Webhook != "" {
 			webhooks++
@@ -123,8 +123,8 @@ func Summary(reports []review.Report) string {
 	return fmt.Sprintf("%s in %s: %s", plural(webhooks, "webhook"), plural(len(configurations), "configuration"), strings.Join(parts, ", "))
 }
 
-var nouns = map[review.Severity]string{review.Error: "error", review.Warning: "warning", review.Unknown: "thing that could not be examined",
-	review.Info: "remark"}
+var nouns = map[report.Severity]string{report.Error: "error", report.Warning: "warning", report.Unknown: "thing that could not be examined",
+	report.Info: "remark"}
 
 func plural(n int, noun string) string {
 	if n == 1 {

@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -43,7 +43,7 @@ func rulesFor(group, version, resource string, operation registration.OperationT
 }
 
 // expectOne fails the test unless the only finding has an id, or there is none for "".
-func expectOne(t *testing.T, found []review.Finding, id string, says ...string) {
+func expectOne(t *testing.T, found []report.Finding, id string, says ...string) {
 	t.Helper()
 	var ids []string
 	for _, f := range found {
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 			w := hook(func(w *entry) { w.Rules = rulesFor(c.group, c.version, c.resource, c.operation, c.scope) })
 			found := ruleProblems(w, resources.BuiltIn())
 			expectOne(t, found, c.want, c.says...)
-			if len(found) > 0 && found[0].Severity != review.Error {
+			if len(found) > 0 && found[0].Severity != report.Error {
 				t.Errorf("%s: the only rule never matches", found[0].Severity)
 			}
 		})
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 		w := hook(func(w *entry) {
 			w.Rules = append(w.Rules, rulesFor("", "v1", "pod", registration.Create, registration.NamespacedScope)...)
 		})
-		if found := ruleProblems(w, resources.BuiltIn()); len(found) != 1 || found[0].Severity != review.Warning || !strings.Contains(found[0].Message, "rules[1]") {
+		if found := ruleProblems(w, resources.BuiltIn()); len(found) != 1 || found[0].Severity != report.Warning || !strings.Contains(found[0].Message, "rules[1]") {
 			t.Errorf("%+v", found)
 		}
 	})
@@ -276,7 +276,7 @@ func TestNamedNeeds(t *testing.T) {
 			}
 		})
 		found := lockOutProblems(w, nil, around)
-		if len(found) != 1 || found[0].ID != c.want || found[0].Severity != review.Error {
+		if len(found) != 1 || found[0].ID != c.want || found[0].Severity != report.Error {
 			t.Errorf("%s of %s in %q: %+v", c.operation, c.resource, c.namespace, found)
 		}
 	}
@@ -286,8 +286,8 @@ func TestNamedNeeds(t *testing.T) {
 // finding, whatever else the webhook is for.
 func TestNeeds(t *testing.T) {
 	around := &snapshot{}
-	of := func(found []review.Finding, id string) *review.Finding {
-		if i := slices.IndexFunc(found, func(f review.Finding) bool { return f.ID == id }); i >= 0 {
+	of := func(found []report.Finding, id string) *report.Finding {
+		if i := slices.IndexFunc(found, func(f report.Finding) bool { return f.ID == id }); i >= 0 {
 			return &found[i]
 		}
 		return nil
@@ -343,7 +343,7 @@ func TestNeverTrue(t *testing.T) {
 		w.MatchConditions = []registration.MatchCondition{{Name: "kept", Expression: "object != null"}, {Name: "off", Expression: "object.x == 1 && !true"}}
 	}
 	const left = `"path":"/webhooks/0/matchConditions","value":[{"name":"kept","expression":"object != null"}]`
-	for want, w := range map[review.Severity]entry{review.Error: ushers(off), review.Warning: hook(off)} {
+	for want, w := range map[report.Severity]entry{report.Error: ushers(off), report.Warning: hook(off)} {
 		found := conditionProblems(w, &webhookmatch.Matcher{})
 		expectOne(t, found, "match-condition-never", "matchConditions[1] (off), object.x == 1 && !true, is false for every request")
 		if found[0].Severity != want || w.ushers() != strings.Contains(found[0].Fix, left) {
@@ -364,14 +364,14 @@ func TestConditionsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		w        entry
-		severity review.Severity
+		severity report.Severity
 		says     string
 		command  string
 	}{
-		{"a field that no Pod has", hook(with(registration.Fail, nope)), review.Error, "a CREATE of pods with any object: no Pod has the field spec.nope", "kubectl edit"},
-		{"annotations that a pod may lack", hook(with(registration.Fail, annotation)), review.Warning, "no more than it must have: no such key: annotations", "kubectl edit"},
-		{"of usher", ushers(with(registration.Fail, nope)), review.Error, "spec.nope", `"path":"/webhooks/0/matchConditions","value":[]`},
-		{"and Ignore", hook(with(registration.Ignore, nope)), review.Warning, "is not called for it", "kubectl edit"},
+		{"a field that no Pod has", hook(with(registration.Fail, nope)), report.Error, "a CREATE of pods with any object: no Pod has the field spec.nope", "kubectl edit"},
+		{"annotations that a pod may lack", hook(with(registration.Fail, annotation)), report.Warning, "no more than it must have: no such key: annotations", "kubectl edit"},
+		{"of usher", ushers(with(registration.Fail, nope)), report.Error, "spec.nope", `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"and Ignore", hook(with(registration.Ignore, nope)), report.Warning, "is not called for it", "kubectl edit"},
 		{"annotations, and Ignore", hook(with(registration.Ignore, annotation)), "", "", ""},
 		{"a field that is asked for", hook(with(registration.Fail, "has(object.spec.nope) || object.metadata.?labels['a'].orValue('') == ''")), "", "", ""},
 	} {
@@ -505,14 +505,14 @@ func TestSettings(t *testing.T) {
 		name     string
 		change   func(*entry)
 		want     string
-		severity review.Severity
+		severity report.Severity
 	}{
 		{"good", nil, "", ""},
-		{"v1beta1", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1"} }, "review-version-v1", review.Warning},
-		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, "review-version-v1", review.Error},
+		{"v1beta1", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1"} }, "review-version-v1", report.Warning},
+		{"v2", func(w *entry) { w.AdmissionReviewVersions = []string{"v2"} }, "review-version-v1", report.Error},
 		{"both", func(w *entry) { w.AdmissionReviewVersions = []string{"v1beta1", "v1"} }, "", ""},
-		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, "side-effects", review.Warning},
-		{"default timeout", func(w *entry) { w.TimeoutSeconds = nil }, "timeout-long", review.Info},
+		{"side effects", func(w *entry) { w.SideEffects = new(registration.SideEffectClassUnknown) }, "side-effects", report.Warning},
+		{"default timeout", func(w *entry) { w.TimeoutSeconds = nil }, "timeout-long", report.Info},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := slices.Concat(settingsProblems(hook(c.change)), timeoutProblems(hook(c.change)))
@@ -615,7 +615,7 @@ webhooks:
 	if got, want := Summary(append(reports, reports[:2]...)), "3 webhooks in 1 configuration: 1 error, 1 warning, 1 remark"; got != want {
 		t.Errorf("what is printed once: %q, want %q", got, want)
 	}
-	if review.ExitOf(reports) != review.Refused || reports[0].Verdict != "failed" || reports[1].Verdict != "passed" {
-		t.Errorf("%d %+v", review.ExitOf(reports), reports)
+	if report.ExitOf(reports) != report.Refused || reports[0].Verdict != "failed" || reports[1].Verdict != "passed" {
+		t.Errorf("%d %+v", report.ExitOf(reports), reports)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // subject holds the values of a finding that its command is made of.
@@ -178,16 +178,16 @@ func showCalled(s subject) command {
 	if s.Target.URL != "" {
 		return show(s)
 	}
-	return look("kubectl -n "+review.Word(s.Target.Service.Namespace)+" get service "+review.Word(s.Target.Service.Name)+" -o yaml", "")
+	return look("kubectl -n "+report.Word(s.Target.Service.Namespace)+" get service "+report.Word(s.Target.Service.Name)+" -o yaml", "")
 }
 
 // listPods lists the pods that should be behind the Service.
 func listPods(s subject) command {
-	in := "kubectl -n " + review.Word(s.Service.Namespace) + " get "
+	in := "kubectl -n " + report.Word(s.Service.Namespace) + " get "
 	if len(s.Service.Spec.Selector) == 0 {
-		return look(in+"endpointslices -l "+discoveryv1.LabelServiceName+"="+review.Word(s.Service.Name)+" -o yaml", "")
+		return look(in+"endpointslices -l "+discoveryv1.LabelServiceName+"="+report.Word(s.Service.Name)+" -o yaml", "")
 	}
-	return look(in+"pods -l "+review.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
+	return look(in+"pods -l "+report.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
 }
 
 // labelNamespace gives namespaces the label that the webhook asks for.
@@ -202,7 +202,7 @@ func labelNamespace(s subject) command {
 	}
 	names := make([]string, len(s.namespaces))
 	for i, name := range s.namespaces {
-		names[i] = review.Word(name)
+		names[i] = report.Word(name)
 	}
 	return fix("kubectl label --overwrite namespace " + strings.Join(names, " ") + " " + s.label)
 }
@@ -219,34 +219,34 @@ func (s subject) restore() command {
 
 // correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
 func correctPolicy(s subject) command {
-	in, from := "kubectl -n "+review.Word(s.home.At.Namespace), s.home.Deployed
+	in, from := "kubectl -n "+report.Word(s.home.At.Namespace), s.home.Deployed
 	switch {
 	case from.ConfigMap == "":
-		return look(in+" edit deployment "+review.Word(s.home.At.Service), "")
+		return look(in+" edit deployment "+report.Word(s.home.At.Service), "")
 	case errors.Is(s.home.Unusable, reader.ErrNotFound):
-		return fix(in + " create configmap " + review.Word(from.ConfigMap) + " --from-file=" + review.Word(from.Key+"=policy.yaml"))
+		return fix(in + " create configmap " + report.Word(from.ConfigMap) + " --from-file=" + report.Word(from.Key+"=policy.yaml"))
 	}
-	return look(in+" edit configmap "+review.Word(from.ConfigMap), "")
+	return look(in+" edit configmap "+report.Word(from.ConfigMap), "")
 }
 
 // grant gives usher its rights, and binds them to its user.
 func grant(s subject) command {
 	var commands []string
 	if u := s.home; s.watching {
-		who := "--user=" + review.Word(u.At.User)
+		who := "--user=" + report.Word(u.At.User)
 		if account, is := strings.CutPrefix(u.At.User, "system:serviceaccount:"); is {
-			who = "--serviceaccount=" + review.Word(account)
+			who = "--serviceaccount=" + report.Word(account)
 		}
 		gates := ""
 		if text := u.Deployed.Flag("feature-gates"); text != "" {
-			gates = " --feature-gates " + review.Word(text)
+			gates = " --feature-gates " + report.Word(text)
 		}
 		commands = append(commands, "usher webhooks --rbac"+gates+" | kubectl apply -f -",
 			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl apply -f -")
 	}
 	if s.writing {
-		commands = append(commands, "usher webhooks --rbac --certs=managed --service "+review.Word(s.home.service())+
-			" --user="+review.Word(s.home.At.User)+" | kubectl apply -f -")
+		commands = append(commands, "usher webhooks --rbac --certs=managed --service "+report.Word(s.home.service())+
+			" --user="+report.Word(s.home.At.User)+" | kubectl apply -f -")
 	}
 	return fix(strings.Join(commands, " && "))
 }

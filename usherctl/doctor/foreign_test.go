@@ -14,7 +14,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -56,7 +56,7 @@ func TestForeignConfigurations(t *testing.T) {
 			found := slices.Concat(namespaceProblems(w, namespaces, resources.BuiltIn()), objectSelectorProblems(w), exactProblem(w, resources.BuiltIn()),
 				ruleProblems(w, resources.BuiltIn()), settingsProblems(w), conditionProblems(w, &webhookmatch.Matcher{}))
 			for _, f := range append(found, twiceProblems(all)...) {
-				if seen++; f.Severity != review.Info || strings.Contains(f.Fix, "kubectl label") {
+				if seen++; f.Severity != report.Info || strings.Contains(f.Fix, "kubectl label") {
 					t.Errorf("%s: %+v", w.Name, f)
 				}
 			}
@@ -155,12 +155,12 @@ func TestShippedConfigurations(t *testing.T) {
 				t.Fatal(err)
 			}
 			reports := Examine(t.Context(), source, nil, Usher{})
-			if len(reports) < 2 || review.ExitOf(reports) != review.Fine {
-				t.Errorf("%d reports, exit code %d", len(reports), review.ExitOf(reports))
+			if len(reports) < 2 || report.ExitOf(reports) != report.Fine {
+				t.Errorf("%d reports, exit code %d", len(reports), report.ExitOf(reports))
 			}
 			for _, r := range reports {
 				for _, f := range r.Findings {
-					if f.Severity != review.Info || strings.Contains(f.Fix, "kubectl label") {
+					if f.Severity != report.Info || strings.Contains(f.Fix, "kubectl label") {
 						t.Errorf("%+v", f)
 					}
 				}

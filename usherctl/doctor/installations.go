@@ -12,12 +12,12 @@ import (
 
 	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // installationProblems returns the findings for usher's webhooks that call several servers, and for other installations of usher that are
 // called for the same requests.
-func (u Usher) installationProblems(all []entry, namespaces []corev1.Namespace) (found []review.Finding) {
+func (u Usher) installationProblems(all []entry, namespaces []corev1.Namespace) (found []report.Finding) {
 	var servers, calls []string
 	for i, w := range all {
 		if server := w.server(); w.ushers() && !slices.Contains(servers, server) {

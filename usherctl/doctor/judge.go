@@ -9,6 +9,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -55,45 +56,45 @@ func (e *Examiner) Policies(ctx context.Context) (c Calls) {
 
 // Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
 // that are not registered, or not as they should be, and what admission policies say. What is not known is not judged.
-func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) review.Report {
+func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) report.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
 		return review.NotSent(d, err)
 	}
-	report := e.examine(ctx, d, request)
-	if report.Verdict == review.Failed {
-		report.Verdict = review.Rejected
+	result := e.examine(ctx, d, request)
+	if result.Verdict == report.Failed {
+		result.Verdict = report.Rejected
 	}
 	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
 	for i := range missing {
 		missing[i].Fix = calls.usher.restoring()
 	}
 	for i, h := range e.hooks {
-		worse := calls.judge(h, &report.Webhooks[i], func() bool { return e.needs(ctx, request, calls.needed, h.Name) })
-		if report.Verdict == review.Passed || report.Verdict == review.Failed && worse == review.Rejected {
-			report.Verdict = worse
+		worse := calls.judge(h, &result.Webhooks[i], func() bool { return e.needs(ctx, request, calls.needed, h.Name) })
+		if result.Verdict == report.Passed || result.Verdict == report.Failed && worse == report.Rejected {
+			result.Verdict = worse
 		}
 	}
-	if report.Webhooks = append(report.Webhooks, missing...); len(missing) > 0 && report.Verdict == review.Passed {
-		report.Verdict = review.Failed
+	if result.Webhooks = append(result.Webhooks, missing...); len(missing) > 0 && result.Verdict == report.Passed {
+		result.Verdict = report.Failed
 	}
-	if calls.askPolicies(ctx, e, request, &report) && (report.Verdict == review.Passed || report.Verdict == review.Failed) {
-		report.Verdict = review.Rejected
+	if calls.askPolicies(ctx, e, request, &result) && (result.Verdict == report.Passed || result.Verdict == report.Failed) {
+		result.Verdict = report.Rejected
 	}
-	if report.Verdict == review.Passed && len(report.Unjudged) > 0 {
-		report.Verdict = review.Unanswered
+	if result.Verdict == report.Passed && len(result.Unjudged) > 0 {
+		result.Verdict = report.Unanswered
 	}
-	return report
+	return result
 }
 
 // fault is why a webhook is not called as it should be, or to no avail, with what follows for the request and the command that ends it.
 type fault struct {
 	why, fix string
-	verdict  review.Verdict
+	verdict  report.Verdict
 }
 
 // judge adds to the line of a report what becomes of the call, and returns the verdict that follows.
-func (c Calls) judge(h entry, w *review.Webhook, needed func() bool) review.Verdict {
+func (c Calls) judge(h entry, w *report.Webhook, needed func() bool) report.Verdict {
 	found := fault{}
 	switch {
 	case w.Called:
@@ -101,18 +102,18 @@ func (c Calls) judge(h entry, w *review.Webhook, needed func() bool) review.Verd
 			found = c.unreachable(h)
 		}
 	case h.ushers() && (w.Filter == webhookmatch.Rules || w.Filter == webhookmatch.Scope) && needed():
-		found = fault{"usher's policy needs it to be called", c.usher.restoring(), review.Failed}
+		found = fault{"usher's policy needs it to be called", c.usher.restoring(), report.Failed}
 	}
 	if found.why == "" {
-		return review.Passed
+		return report.Passed
 	}
 	if w.Why != "" {
 		w.Why += "; "
 	}
 	w.Why, w.Fix = w.Why+found.why, found.fix
-	if found.verdict == review.Rejected && !h.fails() {
+	if found.verdict == report.Rejected && !h.fails() {
 		w.Why += ". With failurePolicy Ignore it is as if the webhook did not exist"
-		return review.Failed
+		return report.Failed
 	}
 	return found.verdict
 }
@@ -125,9 +126,9 @@ func (c Calls) misdirected(h entry) fault {
 	path, served := h.ushersPath(c.usher.Paths)
 	switch expected := webhooks.PathOf(h.Name); {
 	case !served:
-		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), review.Rejected}
+		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), report.Rejected}
 	case path != expected:
-		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(), review.Failed}
+		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(), report.Failed}
 	}
 	return fault{}
 }
@@ -140,9 +141,9 @@ func (c Calls) unreachable(h entry) fault {
 	called := h.called()
 	called.Consequence = "" // the line of the webhook has it
 	for _, p := range c.cluster.Problems(called) {
-		if p.Severity == review.Error && p.ID != "ca-bundle-private-key" {
+		if p.Severity == report.Error && p.ID != "ca-bundle-private-key" {
 			why := strings.TrimSuffix(strings.Join(strings.Fields(p.Text), " "), ".")
-			return fault{"and the call fails: " + why + " (usherctl doctor: " + p.ID + ")", "", review.Rejected}
+			return fault{"and the call fails: " + why + " (usherctl doctor: " + p.ID + ")", "", report.Rejected}
 		}
 	}
 	return fault{}

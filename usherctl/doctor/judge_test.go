@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -63,21 +64,21 @@ func TestJudge(t *testing.T) {
 			}
 			usher := doctor.Usher{Apply: "usher webhooks apply", Paths: []string{"/mutate-pods", "/validate-pods"}, Needed: func([]string) []webhooks.Hook { return []webhooks.Hook{needed} }}
 			documents := review.Read("-", strings.NewReader(pod))
-			report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, usher))
+			result := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, usher))
 			var says []string
-			for _, w := range report.Webhooks {
+			for _, w := range result.Webhooks {
 				if w.Called {
 					w.Filter = "called"
 				}
 				says = append(says, w.Filter+" "+w.Why)
 			}
-			if string(report.Verdict) != c.verdict || !strings.Contains(strings.Join(says, "\n"), c.says) {
-				t.Errorf("%s: %q; want %s: %s", report.Verdict, says, c.verdict, c.says)
+			if string(result.Verdict) != c.verdict || !strings.Contains(strings.Join(says, "\n"), c.says) {
+				t.Errorf("%s: %q; want %s: %s", result.Verdict, says, c.verdict, c.says)
 			}
-			if w := report.Webhooks[len(report.Webhooks)-1]; strings.HasPrefix(c.name, "of usher, a") && strings.Contains(c.says, "path") && !strings.Contains(w.Fix, "usher webhooks apply") {
+			if w := result.Webhooks[len(result.Webhooks)-1]; strings.HasPrefix(c.name, "of usher, a") && strings.Contains(c.says, "path") && !strings.Contains(w.Fix, "usher webhooks apply") {
 				t.Errorf("%+v", w)
 			}
-			if code := report.Exit(); (code == review.Fine) != (c.verdict == "passed" || c.verdict == "asked") {
+			if code := result.Exit(); (code == report.Fine) != (c.verdict == "passed" || c.verdict == "asked") {
 				t.Errorf("exit code %d", code)
 			}
 		})
@@ -152,15 +153,15 @@ func TestAskedPolicies(t *testing.T) {
 			}
 			documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
 			calls := examiner.Calls(t.Context(), nil, doctor.Usher{})
-			report := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
-			says := strings.Join(report.Unjudged, "\n")
-			for _, f := range report.Findings {
+			result := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
+			says := strings.Join(result.Unjudged, "\n")
+			for _, f := range result.Findings {
 				says += "\n" + f.Object + " " + f.Message
 			}
-			if string(report.Verdict) != c.verdict || !strings.Contains(says, c.says) || c.verdict == "passed" && strings.TrimSpace(says) != "" {
-				t.Errorf("%s: %q; want %s: %s", report.Verdict, says, c.verdict, c.says)
+			if string(result.Verdict) != c.verdict || !strings.Contains(says, c.says) || c.verdict == "passed" && strings.TrimSpace(says) != "" {
+				t.Errorf("%s: %q; want %s: %s", result.Verdict, says, c.verdict, c.says)
 			}
-			if code := report.Exit(); (code == review.Refused) != (c.verdict == "refused" || c.verdict == "failed") {
+			if code := result.Exit(); (code == report.Refused) != (c.verdict == "refused" || c.verdict == "failed") {
 				t.Errorf("exit code %d", code)
 			}
 		})
@@ -189,8 +190,8 @@ func TestCaller(t *testing.T) {
 	of := pod
 	of.Of, of.Controller = "ReplicaSet web", "replicaset-controller"
 	called := func(d review.Document) bool {
-		report := examiner.Examine(t.Context(), d, review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
-		return len(report.Webhooks) == 1 && report.Webhooks[0].Called
+		result := examiner.Examine(t.Context(), d, review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
+		return len(result.Webhooks) == 1 && result.Webhooks[0].Called
 	}
 	if called(pod) {
 		t.Error("ann is in no group")

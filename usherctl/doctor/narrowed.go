@@ -12,13 +12,13 @@ import (
 
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // narrowed returns the findings for a registration to which something was added that leaves out more than usher does. It is a warning if
 // authors of objects can decide what is left out, or if users who may do nearly everything or three quarters of the namespaces are.
-func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []review.Finding) {
+func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []report.Finding) {
 	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
 	about, then, severe, mild := w.about(), []string(nil), []string(nil), []string(nil)
 	left, reasons := w.withoutOthers(added)
@@ -45,7 +45,7 @@ func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []
 		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), strings.Join(once(then), "")))
 	}
 	if len(mild) > 0 {
-		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), review.Info))
+		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), report.Info))
 	}
 	return found
 }
@@ -85,7 +85,7 @@ func (w entry) withoutOthers(additions []string) (left []registration.MatchCondi
 		case added && w.forNamespaced() && written.MatchString(text):
 			reasons[c.Name] = byAuthors
 		case added && len(users) > 0:
-			reasons[c.Name] = fmt.Sprintf(" It leaves out %s.", review.List(users))
+			reasons[c.Name] = fmt.Sprintf(" It leaves out %s.", report.List(users))
 		default:
 			left = append(left, c)
 		}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // TestMisspells: what differs as typing errors do, and not as the names of a series.
@@ -49,23 +49,23 @@ func TestNearMisses(t *testing.T) {
 		w          entry
 		namespaces []corev1.Namespace
 		want       string
-		severity   review.Severity
+		severity   report.Severity
 		says       []string
 	}{
 		{"right", own, []corev1.Namespace{right}, "", "", nil},
-		{"none", own, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", review.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
-		{"a value", own, []corev1.Namespace{space("a", "b", "c"), enable}, "selector-no-namespace", review.Warning,
+		{"none", own, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", report.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
+		{"a value", own, []corev1.Namespace{space("a", "b", "c"), enable}, "selector-no-namespace", report.Warning,
 			[]string{"shop have door=enable, and the selector asks for door=enabled. Did you mean that?", "\nkubectl label --overwrite namespace shop door=enabled"}},
-		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", review.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
-		{"a key beside a right one", own, []corev1.Namespace{right, key}, "selector-near-miss", review.Warning, []string{"dooor=enabled", "namespace bank door=enabled"}},
-		{"the label, and left out by name", leavesOut, []corev1.Namespace{space("apps", "a", "b"), right}, "selector-no-namespace", review.Warning,
+		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", report.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
+		{"a key beside a right one", own, []corev1.Namespace{right, key}, "selector-near-miss", report.Warning, []string{"dooor=enabled", "namespace bank door=enabled"}},
+		{"the label, and left out by name", leavesOut, []corev1.Namespace{space("apps", "a", "b"), right}, "selector-no-namespace", report.Warning,
 			[]string{"Namespace right has the label door=enabled, and the selector also leaves out kubernetes.io/metadata.name", "\nkubectl get namespaces --show-labels"}},
-		{"a selector of usher", changed, []corev1.Namespace{right}, "selector-no-namespace", review.Warning, []string{"\nkubectl edit validatingwebhookconfiguration usher"}},
-		{"a selector of others", hook(func(w *entry) { w.NamespaceSelector = labelled("door", "enable") }), []corev1.Namespace{right}, "selector-no-namespace", review.Warning,
+		{"a selector of usher", changed, []corev1.Namespace{right}, "selector-no-namespace", report.Warning, []string{"\nkubectl edit validatingwebhookconfiguration usher"}},
+		{"a selector of others", hook(func(w *entry) { w.NamespaceSelector = labelled("door", "enable") }), []corev1.Namespace{right}, "selector-no-namespace", report.Warning,
 			[]string{"the selector asks for door=enable. Did you mean", "\nkubectl edit validatingwebhookconfiguration c"}},
-		{"of others, beside a right one", foreign, []corev1.Namespace{right, enable}, "selector-near-miss", review.Warning, []string{"\nkubectl get namespaces --show-labels"}},
-		{"an opt-in of others", foreign, []corev1.Namespace{space("a", "b", "c")}, "selector-no-namespace", review.Info, []string{"\nkubectl get namespaces --show-labels"}},
-		{"a name that no namespace has", hook(func(w *entry) { w.NamespaceSelector = labelled(corev1.LabelMetadataName, "shops") }), []corev1.Namespace{enable}, "selector-no-namespace", review.Warning, nil},
+		{"of others, beside a right one", foreign, []corev1.Namespace{right, enable}, "selector-near-miss", report.Warning, []string{"\nkubectl get namespaces --show-labels"}},
+		{"an opt-in of others", foreign, []corev1.Namespace{space("a", "b", "c")}, "selector-no-namespace", report.Info, []string{"\nkubectl get namespaces --show-labels"}},
+		{"a name that no namespace has", hook(func(w *entry) { w.NamespaceSelector = labelled(corev1.LabelMetadataName, "shops") }), []corev1.Namespace{enable}, "selector-no-namespace", report.Warning, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := namespaceProblems(c.w, c.namespaces, resources.BuiltIn())

@@ -14,11 +14,11 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // paramKindProblem returns the finding for a policy whose parameters are of a kind that the API server does not serve.
-func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, bound bool) []review.Finding {
+func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, bound bool) []report.Finding {
 	if p.Spec.ParamKind == nil {
 		return nil
 	}
@@ -27,14 +27,14 @@ func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, boun
 	case err == nil:
 		return nil
 	case !errors.Is(err, reader.ErrNotFound):
-		return []review.Finding{unreadFinding(err, "the parameters of the "+p.object())}
+		return []report.Finding{unreadFinding(err, "the parameters of the "+p.object())}
 	}
 	missing := p.problem("policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its CustomResourceDefinition, or correct "+
 		"the kind.", p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind, p.cannotJudge())
 	if !bound || !p.fails() {
-		missing = milder(missing, review.Warning)
+		missing = milder(missing, report.Warning)
 	}
-	return []review.Finding{missing}
+	return []report.Finding{missing}
 }
 
 // paramResource returns the resource of a kind of parameters, or ErrNotFound for one that is not served. That of files is known only if Kubernetes has it, or a file.
@@ -55,7 +55,7 @@ func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind)
 
 // paramProblems returns the finding for a binding whose parameters do not exist. Those in the namespace of each request are not looked for,
 // and neither are those of files.
-func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy admissionPolicy) []review.Finding {
+func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy admissionPolicy) []report.Finding {
 	ref, of := b.Spec.ParamRef, policy.Spec.ParamKind
 	if ref == nil || of == nil || !f.source.Live() {
 		return nil
@@ -66,7 +66,7 @@ func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy 
 	}
 	exists, err := f.hasParam(ctx, *ref, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), r.Name)
 	if err != nil {
-		return []review.Finding{unreadFinding(err, "the parameters of the "+b.object())}
+		return []report.Finding{unreadFinding(err, "the parameters of the "+b.object())}
 	}
 	if exists {
 		return nil
@@ -82,9 +82,9 @@ func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy 
 	}
 	missing := b.problem("policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind, which, then)
 	if !deny || !policy.fails() {
-		missing = milder(missing, review.Warning)
+		missing = milder(missing, report.Warning)
 	}
-	return []review.Finding{missing}
+	return []report.Finding{missing}
 }
 
 // hasParam reports whether there is a parameter that a reference names.

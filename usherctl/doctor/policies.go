@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -93,7 +93,7 @@ func missingIsFine(err error) error {
 }
 
 // problems returns the findings for admission policies that have no effect, or that refuse what they cannot judge.
-func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found []review.Finding) {
+func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found []report.Finding) {
 	for _, b := range all.bindings {
 		policy := all.bound(b)
 		switch {
@@ -134,7 +134,7 @@ func (all admissionPolicies) bound(b admissionPolicy) *admissionPolicy {
 }
 
 // unbound returns the finding for a binding whose policy does not exist. A policy of nearly the same name that nothing binds was meant.
-func (all admissionPolicies) unbound(b admissionPolicy) review.Finding {
+func (all admissionPolicies) unbound(b admissionPolicy) report.Finding {
 	var free []string
 	for _, p := range all.policies {
 		if !all.isBound(p) {
@@ -149,14 +149,14 @@ func (all admissionPolicies) unbound(b admissionPolicy) review.Finding {
 }
 
 // problem returns a finding about a policy, or a binding.
-func (p admissionPolicy) problem(id string, changes []change, format string, args ...any) review.Finding {
+func (p admissionPolicy) problem(id string, changes []change, format string, args ...any) report.Finding {
 	one := problem(id, subject{entry: p.entry(), changes: changes}, format, args...)
 	one.Object = p.object()
 	return one
 }
 
 // said returns findings about a webhook as ones about a policy, or a binding.
-func (p admissionPolicy) said(found []review.Finding) []review.Finding {
+func (p admissionPolicy) said(found []report.Finding) []report.Finding {
 	for i := range found {
 		found[i].Object, found[i].Message = p.object(), asPolicy.Replace(found[i].Message)
 	}
@@ -170,7 +170,7 @@ var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is
 
 // matchProblems returns what is wrong with what a policy or a binding matches, as of a webhook. A binding has the rules of its policy, unless
 // it has some of its own.
-func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []registration.RuleWithOperations, f *snapshot) []review.Finding {
+func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []registration.RuleWithOperations, f *snapshot) []report.Finding {
 	if m == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []r
 }
 
 // conditionProblems returns what is wrong with the match conditions of a policy, as of a webhook. The API server stores none that does not compile.
-func (p admissionPolicy) conditionProblems() []review.Finding {
+func (p admissionPolicy) conditionProblems() []report.Finding {
 	w := p.entry()
 	w.Rules, w.MatchConditions = webhookmatch.RulesOf(p.Spec.MatchConstraints), p.Spec.MatchConditions
 	if p.Spec.FailurePolicy != "" {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // policiesOf returns policies and bindings, in YAML.
@@ -62,37 +62,37 @@ func TestAdmissionPolicies(t *testing.T) {
 	const configMaps, ref = ", paramKind: {apiVersion: v1, kind: ConfigMap}", ", paramRef: {namespace: default, name: %s, parameterNotFoundAction: %s}"
 	for _, c := range []struct {
 		name, policies, bindings, want string
-		severity                       review.Severity
+		severity                       report.Severity
 		says                           []string
 	}{
 		{"sound", pods(""), bound(""), "", "", nil},
-		{"a singular", fmt.Sprintf(policy, "pod", ""), bound(""), "rule-unknown-resource", review.Error,
+		{"a singular", fmt.Sprintf(policy, "pod", ""), bound(""), "rule-unknown-resource", report.Error,
 			[]string{"did you mean pods?", "never asks the policy", `"path":"/spec/matchConstraints/resourceRules/0/resources/0","value":"pods"`, `"path":"/metadata/name","value":"p"`}},
-		{"a kind", fmt.Sprintf(policy, "ConfigMap", ""), bound(""), "rule-unknown-resource", review.Error, []string{"did you mean configmaps?"}},
-		{"a constant condition", pods(", matchConditions: [{name: switched, expression: 'false'}]"), bound(""), "match-condition-never", review.Warning,
+		{"a kind", fmt.Sprintf(policy, "ConfigMap", ""), bound(""), "rule-unknown-resource", report.Error, []string{"did you mean configmaps?"}},
+		{"a constant condition", pods(", matchConditions: [{name: switched, expression: 'false'}]"), bound(""), "match-condition-never", report.Warning,
 			[]string{"(switched)", "the policy is never asked", "kubectl get validatingadmissionpolicy p -o yaml"}},
-		{"a condition that is false for the rules", pods(`, matchConditions: [{name: switched, expression: "request.operation == 'UPDATE'"}]`), bound(""), "match-condition-never", review.Warning, nil},
-		{"a condition without a result", pods(`, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", review.Error,
+		{"a condition that is false for the rules", pods(`, matchConditions: [{name: switched, expression: "request.operation == 'UPDATE'"}]`), bound(""), "match-condition-never", report.Warning, nil},
+		{"a condition without a result", pods(`, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", report.Error,
 			[]string{"typo", "refused", "kubectl edit validatingadmissionpolicy p"}},
-		{"the same, and Ignore", pods(`, failurePolicy: Ignore, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", review.Warning,
+		{"the same, and Ignore", pods(`, failurePolicy: Ignore, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", report.Warning,
 			[]string{"The policy is not asked for it"}},
-		{"a condition without a result for most", pods(`, matchConditions: [{name: a, expression: "object.metadata.annotations['a'] == 'x'"}]`), bound(""), "match-condition-fails", review.Warning, []string{"refused"}},
+		{"a condition without a result for most", pods(`, matchConditions: [{name: a, expression: "object.metadata.annotations['a'] == 'x'"}]`), bound(""), "match-condition-fails", report.Warning, []string{"refused"}},
 		{"conditions that may hold", pods(`, matchConditions: [{name: a, expression: "variables.a == params.a && namespaceObject.metadata.name == object.metadata.namespace"}]`), bound(""), "", "", nil},
 		{"a binding of nearly the name", strings.Replace(pods(""), "name: p", "name: v8-bindmissing", 1), `{metadata: {name: b}, spec: {policyName: v8-bindmising}}`, "policy-missing policy-not-bound",
-			review.Warning, []string{"Did you mean v8-bindmissing", `kubectl patch validatingadmissionpolicybinding b --type=json`, `"path":"/spec/policyName","value":"v8-bindmissing"`}},
-		{"a binding of another name", pods(""), bound("") + `, {metadata: {name: c}, spec: {policyName: replica-limit}}`, "policy-missing", review.Warning, []string{"kubectl delete validatingadmissionpolicybinding c"}},
-		{"a binding of no namespace", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {tier: fron}}}"), "selector-no-namespace", review.Warning,
+			report.Warning, []string{"Did you mean v8-bindmissing", `kubectl patch validatingadmissionpolicybinding b --type=json`, `"path":"/spec/policyName","value":"v8-bindmissing"`}},
+		{"a binding of another name", pods(""), bound("") + `, {metadata: {name: c}, spec: {policyName: replica-limit}}`, "policy-missing", report.Warning, []string{"kubectl delete validatingadmissionpolicybinding c"}},
+		{"a binding of no namespace", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {tier: fron}}}"), "selector-no-namespace", report.Warning,
 			[]string{"the policy is never asked", "tier=fron", "kubectl edit validatingadmissionpolicybinding b"}},
-		{"a binding of labels that nothing has", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {team: a}}}"), "selector-no-namespace", review.Info, []string{"there is none"}},
-		{"a kind of parameters that is not installed", pods(", paramKind: {apiVersion: gone.example/v1, kind: Limit}"), bound(""), "policy-param-kind", review.Error, []string{"gone.example/v1 Limit", "are refused"}},
-		{"the same, and Ignore", pods(", failurePolicy: Ignore, paramKind: {apiVersion: gone.example/v1, kind: Limit}"), bound(""), "policy-param-kind", review.Warning, []string{"without effect"}},
+		{"a binding of labels that nothing has", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {team: a}}}"), "selector-no-namespace", report.Info, []string{"there is none"}},
+		{"a kind of parameters that is not installed", pods(", paramKind: {apiVersion: gone.example/v1, kind: Limit}"), bound(""), "policy-param-kind", report.Error, []string{"gone.example/v1 Limit", "are refused"}},
+		{"the same, and Ignore", pods(", failurePolicy: Ignore, paramKind: {apiVersion: gone.example/v1, kind: Limit}"), bound(""), "policy-param-kind", report.Warning, []string{"without effect"}},
 		{"parameters", pods(configMaps), bound(fmt.Sprintf(ref, "limits", "Deny")), "", "", nil},
-		{"parameters that are missing", pods(configMaps), bound(fmt.Sprintf(ref, "gone", "Deny")), "policy-param-missing", review.Error, []string{"ConfigMap default/gone", "are refused"}},
-		{"the same, and Allow", pods(configMaps), bound(fmt.Sprintf(ref, "gone", "Allow")), "policy-param-missing", review.Warning, []string{"without effect"}},
+		{"parameters that are missing", pods(configMaps), bound(fmt.Sprintf(ref, "gone", "Deny")), "policy-param-missing", report.Error, []string{"ConfigMap default/gone", "are refused"}},
+		{"the same, and Allow", pods(configMaps), bound(fmt.Sprintf(ref, "gone", "Allow")), "policy-param-missing", report.Warning, []string{"without effect"}},
 		{"parameters by labels", pods(configMaps), bound(", paramRef: {namespace: default, selector: {matchLabels: {a: b}}}"), "", "", nil},
-		{"parameters by other labels", pods(configMaps), bound(", paramRef: {namespace: default, selector: {matchLabels: {a: c}}, parameterNotFoundAction: Deny}"), "policy-param-missing", review.Error, []string{"a=c"}},
+		{"parameters by other labels", pods(configMaps), bound(", paramRef: {namespace: default, selector: {matchLabels: {a: c}}, parameterNotFoundAction: Deny}"), "policy-param-missing", report.Error, []string{"a=c"}},
 		{"parameters of each namespace", pods(configMaps), bound(", paramRef: {name: limits}"), "", "", nil},
-		{"parameters that may not be read", pods(configMaps), bound(fmt.Sprintf(ref, "secret", "Deny")), "not-readable", review.Unknown, []string{"the parameters of the ValidatingAdmissionPolicyBinding b"}},
+		{"parameters that may not be read", pods(configMaps), bound(fmt.Sprintf(ref, "secret", "Deny")), "not-readable", report.Unknown, []string{"the parameters of the ValidatingAdmissionPolicyBinding b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := policiesOf(t, c.policies, c.bindings).problems(t.Context(), f)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // listSecrets lists the Secrets in which the certificate may be. That of a URL is elsewhere.
@@ -13,7 +13,7 @@ func listSecrets(s subject, todo string) command {
 	if s.Target.URL != "" {
 		return look(s.show(), todo)
 	}
-	return look("kubectl -n "+review.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
+	return look("kubectl -n "+report.Word(cmp.Or(s.Target.Service.Namespace, "default"))+" get secrets --field-selector type=kubernetes.io/tls", todo)
 }
 
 func findSecret(s subject) command { return listSecrets(s, "") }
@@ -29,7 +29,7 @@ func replaceBundle(s subject) command {
 	case s.ushers():
 		return s.restore()
 	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
-		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + review.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
+		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + report.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
 	}
 	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: get it from the issuer of the certificate.")
 }
@@ -37,7 +37,7 @@ func replaceBundle(s subject) command {
 // replaceCertificate makes a new certificate for the server.
 func replaceCertificate(s subject) command {
 	if s.called().Injector() != "" && s.Secret.Name != "" { // it is issued again
-		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", review.Word(s.Secret.Namespace), review.Word(s.Secret.Name)))
+		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)))
 	}
 	return s.rotate("", "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")
 }
@@ -71,7 +71,7 @@ func replaceEarly(s subject) command {
 // calledService returns the Service of usher as an argument.
 func (s subject) calledService() string {
 	if s.Target.URL != "" {
-		return review.Word(s.home.service())
+		return report.Word(s.home.service())
 	}
-	return review.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
+	return report.Word(cmp.Or(s.Target.Service.Namespace, "default") + "/" + cmp.Or(s.Service.Name, "usher"))
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -74,7 +75,7 @@ func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o rev
 }
 
 // Examine returns the report on a document.
-func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Options) review.Report {
+func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Options) report.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
 		return review.NotSent(d, err)
@@ -83,32 +84,32 @@ func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Opti
 }
 
 // examine returns the report on the request that a document stands for.
-func (e *Examiner) examine(ctx context.Context, d review.Document, request webhookmatch.Request) review.Report {
+func (e *Examiner) examine(ctx context.Context, d review.Document, request webhookmatch.Request) report.Report {
 	kind := request.Kind.Kind
 	if request.SubResource != "" {
 		kind += "/" + request.SubResource
 	}
-	report := review.Report{Verdict: review.Passed, Subject: review.Subject{Source: d.Source, Of: d.Of, Kind: kind,
+	result := report.Report{Verdict: report.Passed, Subject: report.Subject{Source: d.Source, Of: d.Of, Kind: kind,
 		Namespace: request.Namespace, Name: nameIn(request), Operation: string(request.Operation)}}
 	if kind == "Namespace" {
-		report.Namespace = ""
+		result.Namespace = ""
 	}
 	for i, v := range e.matcher.Of(ctx, request, hooksOf(e.hooks)) {
-		report.Webhooks = append(report.Webhooks, webhook(e.hooks[i], v))
+		result.Webhooks = append(result.Webhooks, webhook(e.hooks[i], v))
 		switch {
 		case v.Filter == webhookmatch.Unknown:
-			report.Verdict = review.Errored
-		case v.Refuses && report.Verdict == review.Passed:
-			report.Verdict = review.Failed
+			result.Verdict = report.Errored
+		case v.Refuses && result.Verdict == report.Passed:
+			result.Verdict = report.Failed
 		}
 	}
-	report.Hint = e.hint(report.Webhooks)
-	return report
+	result.Hint = e.hint(result.Webhooks)
+	return result
 }
 
 // webhook returns the line of a report about a webhook.
-func webhook(h entry, v webhookmatch.Verdict) review.Webhook {
-	w := review.Webhook{Configuration: h.kind + " " + h.configuration.Name, Name: h.Name, Path: pathOf(h.ClientConfig),
+func webhook(h entry, v webhookmatch.Verdict) report.Webhook {
+	w := report.Webhook{Configuration: h.kind + " " + h.configuration.Name, Name: h.Name, Path: pathOf(h.ClientConfig),
 		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
 	if v.As.Resource != "" {
 		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource
@@ -117,7 +118,7 @@ func webhook(h entry, v webhookmatch.Verdict) review.Webhook {
 }
 
 // hint says what is not known of the webhooks after a webhook that may change the object.
-func (e *Examiner) hint(webhooks []review.Webhook) string {
+func (e *Examiner) hint(webhooks []report.Webhook) string {
 	if len(webhooks) == 0 {
 		return "there is no webhook configuration"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -60,7 +61,7 @@ func with(t *testing.T, webhooks string, others ...string) reader.Source {
 }
 
 // examined returns the report on a manifest.
-func examined(t *testing.T, source reader.Source, manifest, sub string) review.Report {
+func examined(t *testing.T, source reader.Source, manifest, sub string) report.Report {
 	t.Helper()
 	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
 	if err != nil {
@@ -115,17 +116,17 @@ func TestExaminer(t *testing.T) {
 			ox, "failed", "matchConditions a has no result"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report := examined(t, c.source, c.manifest, c.sub)
-			if len(report.Webhooks) != 1 {
-				t.Fatalf("%+v", report)
+			result := examined(t, c.source, c.manifest, c.sub)
+			if len(result.Webhooks) != 1 {
+				t.Fatalf("%+v", result)
 			}
-			w := report.Webhooks[0]
+			w := result.Webhooks[0]
 			says := w.Filter + " " + w.Why
 			if w.Called {
 				says = "called " + w.Why
 			}
-			if string(report.Verdict) != c.verdict || !strings.HasPrefix(says, c.says) || w.Called && says != c.says {
-				t.Errorf("%s: %s; want %s: %s", report.Verdict, says, c.verdict, c.says)
+			if string(result.Verdict) != c.verdict || !strings.HasPrefix(says, c.says) || w.Called && says != c.says {
+				t.Errorf("%s: %s; want %s: %s", result.Verdict, says, c.verdict, c.says)
 			}
 		})
 	}
@@ -150,18 +151,18 @@ func TestConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report := examiner.Examine(t.Context(), review.Read("-", strings.NewReader(pod))[0],
+		result := examiner.Examine(t.Context(), review.Read("-", strings.NewReader(pod))[0],
 			review.Options{Operation: admissionv1.Connect, SubResource: "exec", User: "ann", Namespace: "default"})
-		if len(report.Webhooks) != 2 {
-			t.Fatalf("%+v", report)
+		if len(result.Webhooks) != 2 {
+			t.Fatalf("%+v", result)
 		}
 		for i, want := range []string{c.first, c.second} {
-			says := report.Webhooks[i].Filter + " " + report.Webhooks[i].Why
-			if report.Webhooks[i].Called {
-				says = "called " + report.Webhooks[i].Why
+			says := result.Webhooks[i].Filter + " " + result.Webhooks[i].Why
+			if result.Webhooks[i].Called {
+				says = "called " + result.Webhooks[i].Why
 			}
 			if !strings.HasPrefix(says, want) {
-				t.Errorf("%s, %s: the webhook %s: %s; want %s", c.condition, c.policy, report.Webhooks[i].Name, says, want)
+				t.Errorf("%s, %s: the webhook %s: %s; want %s", c.condition, c.policy, result.Webhooks[i].Name, says, want)
 			}
 		}
 	}
@@ -186,9 +187,9 @@ func TestNamespaceAmongTheFiles(t *testing.T) {
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`))
 	options := review.Options{Operation: admissionv1.Create, Namespace: "default"}
 	examiner.Learn(t.Context(), documents, options)
-	report := examiner.Examine(t.Context(), documents[1], options)
-	if len(report.Webhooks) != 1 || !report.Webhooks[0].Called {
-		t.Errorf("%+v", report)
+	result := examiner.Examine(t.Context(), documents[1], options)
+	if len(result.Webhooks) != 1 || !result.Webhooks[0].Called {
+		t.Errorf("%+v", result)
 	}
 }
 
@@ -205,8 +206,8 @@ func TestDefinitionAmongTheFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report := examined(t, source, ox, ""); report.Webhooks[0].Called != called || report.Verdict != "passed" || report.Namespace != "default" {
-			t.Errorf("%s: %+v", version, report)
+		if result := examined(t, source, ox, ""); result.Webhooks[0].Called != called || result.Verdict != "passed" || result.Namespace != "default" {
+			t.Errorf("%s: %+v", version, result)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // maxRevived is the number of revived pods that are reported.
@@ -36,7 +36,7 @@ func (f *snapshot) readRevived(ctx context.Context, failed func(error, string)) 
 }
 
 // revivedProblem returns the finding for a revived pod.
-func revivedProblem(pod types.NamespacedName) review.Finding {
+func revivedProblem(pod types.NamespacedName) report.Finding {
 	found := problem("pod-runs-again", subject{pod: pod}, "pod %s has ended, and its phase says that it runs: somebody else than its kubelet "+
 		"has written its status, and it takes room in its quota again", pod)
 	found.Object = "pod " + pod.String()

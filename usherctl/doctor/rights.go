@@ -13,18 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // rightsProblems asks the API server which of usher's rights are missing.
-func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []review.Finding {
+func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []report.Finding {
 	if !source.Live() {
 		return nil
 	}
 	watching, err := u.missingRights(ctx, source, u.Watching)
 	writing, err2 := u.missingRights(ctx, source, u.Writing)
 	if err := errors.Join(err, err2); err != nil {
-		return []review.Finding{unreadFinding(err, "the rights of usher")}
+		return []report.Finding{unreadFinding(err, "the rights of usher")}
 	}
 	missing := slices.Concat(watching, writing)
 	if len(missing) == 0 {
@@ -32,7 +32,7 @@ func (u Usher) rightsProblems(ctx context.Context, source reader.Source) []revie
 	}
 	about := u.about()
 	about.watching, about.writing = len(watching) > 0, len(writing) > 0
-	return []review.Finding{problem("usher-rights-missing", about, "%s may not: %s. usher needs that, as its Deployment %s runs it.",
+	return []report.Finding{problem("usher-rights-missing", about, "%s may not: %s. usher needs that, as its Deployment %s runs it.",
 		u.At.User, strings.Join(missing, "; "), u.service())}
 }
 

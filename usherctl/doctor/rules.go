@@ -8,16 +8,16 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // ruleProblems returns the rules of a webhook that can never match, as far as the resources are known. What others have
 // misspelt is an error if the webhook is not called at all for it, else a warning.
-func ruleProblems(w entry, all resources.Table) (found []review.Finding) {
+func ruleProblems(w entry, all resources.Table) (found []report.Finding) {
 	misses, named := w.misses(all)
-	severity := review.Warning
+	severity := report.Warning
 	if len(misses) == named {
-		severity = review.Error
+		severity = report.Error
 	}
 	for _, c := range checks {
 		of := slices.DeleteFunc(slices.Clone(misses), func(m resources.Miss) bool { return m.ID != c.ID })
@@ -50,7 +50,7 @@ func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) 
 
 // ruleProblem returns the finding for what can never match for one reason. An operation that does not occur on a resource among others is
 // often there for the sake of a short rule.
-func (w entry) ruleProblem(id string, misses []resources.Miss, severity review.Severity) review.Finding {
+func (w entry) ruleProblem(id string, misses []resources.Miss, severity report.Severity) report.Finding {
 	about, why := w.about(), []string(nil)
 	for _, m := range misses {
 		why, about.changes = append(why, m.Why), withChange(about.changes, change{m.Field, m.Value})
@@ -61,8 +61,8 @@ func (w entry) ruleProblem(id string, misses []resources.Miss, severity review.S
 	switch {
 	case id == "rule-not-installed":
 		return problem(id, about, "%s. The webhook is called once it is installed.", strings.Join(why, "; "))
-	case id == "rule-never-sent" && severity == review.Warning && !w.ushers():
-		severity = review.Info
+	case id == "rule-never-sent" && severity == report.Warning && !w.ushers():
+		severity = report.Info
 	}
 	return milder(problem(id, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
 }
@@ -81,7 +81,7 @@ func withChange(all []change, next change) []change {
 }
 
 // exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.
-func exactProblem(w entry, all resources.Table) (found []review.Finding) {
+func exactProblem(w entry, all resources.Table) (found []report.Finding) {
 	if w.MatchPolicy == nil || *w.MatchPolicy != registration.Exact {
 		return nil
 	}
@@ -104,7 +104,7 @@ func exactProblem(w entry, all resources.Table) (found []review.Finding) {
 	if len(missed) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
+	return []report.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
 		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
-		"covers all versions.", review.List(missed))}
+		"covers all versions.", report.List(missed))}
 }

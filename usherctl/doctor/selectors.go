@@ -12,23 +12,23 @@ import (
 
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are the cluster's;
 // nil: unknown.
-func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Table) []review.Finding {
+func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Table) []report.Finding {
 	if selector.Empty(w.NamespaceSelector) {
 		return nil
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 	if err != nil {
-		return []review.Finding{problem("selector-no-namespace", w.about(), "namespaceSelector is invalid: %v.", err)}
+		return []report.Finding{problem("selector-no-namespace", w.about(), "namespaceSelector is invalid: %v.", err)}
 	}
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
 		if cluster && selector.AsksForLabel(w.NamespaceSelector) {
-			return []review.Finding{problem("selector-no-effect", w.lacks("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
+			return []report.Finding{problem("selector-no-effect", w.lacks("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
 				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
 				"matchConditions.", compiled)}
 		}
@@ -41,13 +41,13 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	if slices.ContainsFunc(namespaces, func(n corev1.Namespace) bool { return compiled.Matches(labels.Set(n.Labels)) }) {
 		return w.nearProblems(append(near, notLeftOut(w.NamespaceSelector, namespaces)...))
 	}
-	return []review.Finding{w.noNamespace(near, namespaces, compiled)}
+	return []report.Finding{w.noNamespace(near, namespaces, compiled)}
 }
 
 // noNamespace returns the finding for a namespaceSelector that matches none of the namespaces, of which some have a misspelt label.
-func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) review.Finding {
+func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) report.Finding {
 	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
-	then, severity := "Label those that it is for.", review.Warning
+	then, severity := "Label those that it is for.", report.Warning
 	labelled, but := leftOut(w.NamespaceSelector, namespaces)
 	switch {
 	case len(near) == 0 && labelled != "":
@@ -56,11 +56,11 @@ func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compi
 		if about.label == "" {
 			about.misspelt = true
 		} else {
-			about.namespaces, about.label = near[0].namespaces, review.Word(near[0].meant)
+			about.namespaces, about.label = near[0].namespaces, report.Word(near[0].meant)
 		}
 		then = near[0].text()
 	case !w.ushers() && wantedLabel(w.NamespaceSelector) != "":
-		then, severity = "It is for namespaces with that label, and there is none.", review.Info
+		then, severity = "It is for namespaces with that label, and there is none.", report.Info
 	}
 	found := problem("selector-no-namespace", about, "namespaceSelector (%s) matches none of the %d namespaces, so that the "+
 		"webhook is never called for what is in them. %s", compiled, len(namespaces), then)
@@ -68,14 +68,14 @@ func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compi
 }
 
 // nearProblems returns the findings for namespaces whose label is misspelt, beside others that are right.
-func (w entry) nearProblems(near []nearMiss) (found []review.Finding) {
+func (w entry) nearProblems(near []nearMiss) (found []report.Finding) {
 	for _, m := range near {
 		about, then := subject{entry: w, namespaces: m.namespaces}, "not called for what is in some namespaces"
 		switch {
 		case m.leftIn:
 			about.misspelt, then = true, "also called for what is in namespaces that were perhaps to be left out"
 		case w.labelToSet() != "":
-			about.label = review.Word(m.meant)
+			about.label = report.Word(m.meant)
 		}
 		found = append(found, problem("selector-near-miss", about, "the webhook is %s. %s", then, m.text()))
 	}
@@ -128,7 +128,7 @@ func wantedLabel(s *metav1.LabelSelector) string {
 	}
 	slices.Sort(wanted)
 	for i := range wanted {
-		wanted[i] = review.Word(wanted[i])
+		wanted[i] = report.Word(wanted[i])
 	}
 	if slices.ContainsFunc(wanted, func(label string) bool { return strings.HasPrefix(label, corev1.LabelMetadataName+"=") }) {
 		return "" // a label that cannot be set
@@ -176,20 +176,20 @@ var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/
 	"serviceaccounts/token", "bindings"}
 
 // objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
-func objectSelectorProblems(w entry) []review.Finding {
+func objectSelectorProblems(w entry) []report.Finding {
 	if selector.Empty(w.ObjectSelector) {
 		return nil
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(w.ObjectSelector)
 	if err != nil {
-		return []review.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
+		return []report.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
 	}
 	if key, possible := selector.Of(w.ObjectSelector).Possible(); !possible {
-		about, severity := w.about(), review.Warning
+		about, severity := w.about(), report.Warning
 		if w.ushers() {
-			about, severity = w.lacks("objectSelector", w.neededObjects()), review.Error
+			about, severity = w.lacks("objectSelector", w.neededObjects()), report.Error
 		}
-		return []review.Finding{milder(problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
+		return []report.Finding{milder(problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
 			"The webhook is never called.", compiled, key), severity)}
 	}
 	var without []string
@@ -204,10 +204,10 @@ func objectSelectorProblems(w entry) []review.Finding {
 	if len(without) == 0 || !selector.AsksForLabel(w.ObjectSelector) {
 		return nil
 	}
-	return []review.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+	return []report.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
 		"matchConditions.",
-		compiled, review.List(without))}
+		compiled, report.List(without))}
 }
 
 // neededObjects returns the objectSelector that usher needs.
@@ -219,14 +219,14 @@ func (w entry) neededObjects() *metav1.LabelSelector {
 }
 
 // settingsProblems returns what is wrong with the plain settings of a webhook.
-func settingsProblems(w entry) (found []review.Finding) {
+func settingsProblems(w entry) (found []report.Finding) {
 	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
-		severity, why := review.Warning, "v1beta1 is the old form, without which newer API servers may do"
+		severity, why := report.Warning, "v1beta1 is the old form, without which newer API servers may do"
 		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
-			severity, why = review.Error, "the API server knows none of these, and cannot call the webhook"
+			severity, why = report.Error, "the API server knows none of these, and cannot call the webhook"
 		}
 		old := problem("review-version-v1", w.lacks("admissionReviewVersions", append(slices.Clone(w.AdmissionReviewVersions), "v1")),
-			"admissionReviewVersions is %s, without v1: %s.", review.List(w.AdmissionReviewVersions), why)
+			"admissionReviewVersions is %s, without v1: %s.", report.List(w.AdmissionReviewVersions), why)
 		found = append(found, milder(old, severity))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -34,12 +34,12 @@ type snapshot struct {
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources.Table
-	unread     []review.Finding // what could not be read
+	unread     []report.Finding // what could not be read
 	reach      connectivity.Cluster
 	policies   []admissionPolicies // by kind
 	minor      int                 // the version of Kubernetes; 0: unknown
 	matcher    webhookmatch.Matcher
-	revived    []review.Finding // pods that have ended and run again
+	revived    []report.Finding // pods that have ended and run again
 }
 
 // read reads the cluster. roots are the CAs of its API server.
@@ -88,7 +88,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 		withName(&f.namespaces[i])
 	}
 	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, calledBy(f.webhooks)) }, func() { f.readRevived(ctx, failed) })
-	slices.SortFunc(f.unread, func(a, b review.Finding) int { return strings.Compare(a.Message, b.Message) })
+	slices.SortFunc(f.unread, func(a, b report.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return f
 }
 
@@ -180,6 +180,6 @@ func addList(all resources.Table, version schema.GroupVersion, list metav1.APIRe
 }
 
 // unreadFinding returns the finding for what could not be read.
-func unreadFinding(err error, what string) review.Finding {
+func unreadFinding(err error, what string) report.Finding {
 	return entry{}.reached(connectivity.Unread(err, what))
 }

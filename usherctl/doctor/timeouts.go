@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/selector"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -45,7 +45,7 @@ func (w callPath) seconds() (sum int32) {
 }
 
 // podProblems returns the finding for timeouts that are too long together for the creation of a pod.
-func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
+func podProblems(all []entry, namespaces []corev1.Namespace) []report.Finding {
 	if namespaces == nil {
 		namespaces = []corev1.Namespace{{}}
 	}
@@ -58,10 +58,10 @@ func podProblems(all []entry, namespaces []corev1.Namespace) []review.Finding {
 		where = " in namespace " + longest.namespace
 	}
 	about, names := shorten(all, namespaces)
-	return []review.Finding{problem("pod-timeouts", about, "the creation of a pod%s may take %d s "+
+	return []report.Finding{problem("pod-timeouts", about, "the creation of a pod%s may take %d s "+
 		"while webhooks do not answer, more than %d s: mutating ones are called one after the other (%s), then validating ones at the same time "+
 		"(%s). The API server gives up after 34 s. Shorten the longest, %s.",
-		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), review.List(names))}
+		where, longest.seconds(), maxTotalTimeout, waits(longest.mutating), waits(longest.validating), report.List(names))}
 }
 
 // longestPath returns the webhooks of the namespace in which the creation of a pod takes longest.
@@ -133,7 +133,7 @@ func covers(rules []registration.RuleWithOperations, operation registration.Oper
 }
 
 // timeoutProblems returns the finding for a webhook for which the API server waits long.
-func timeoutProblems(w entry) []review.Finding {
+func timeoutProblems(w entry) []report.Finding {
 	if w.timeout() < longWait {
 		return nil
 	}
@@ -141,11 +141,11 @@ func timeoutProblems(w entry) []review.Finding {
 	if w.TimeoutSeconds == nil || *w.TimeoutSeconds == longWait {
 		why = "10 is the default; " + why
 	}
-	return []review.Finding{problem("timeout-long", w.lacks("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
+	return []report.Finding{problem("timeout-long", w.lacks("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
 }
 
 // amplifierProblems returns the finding for more than one webhook that may change the status of nodes.
-func amplifierProblems(all []entry) []review.Finding {
+func amplifierProblems(all []entry) []report.Finding {
 	var found []entry
 	for _, w := range all {
 		if w.mutating() && covers(w.Rules, registration.Update, "", "nodes/status") {
@@ -156,11 +156,11 @@ func amplifierProblems(all []entry) []review.Finding {
 		return nil
 	}
 	var names []string
-	severity := review.Warning
+	severity := report.Warning
 	for _, w := range found {
 		names = append(names, fmt.Sprintf("%s (%s %s)", w.Name, w.kind, w.configuration.Name))
 		if w.ushers() {
-			severity = review.Error
+			severity = report.Error
 		}
 	}
 	extra := found[len(found)-1]
@@ -172,8 +172,8 @@ func amplifierProblems(all []entry) []review.Finding {
 	}
 	two := problem("two-amplifiers", extra.about(), "%d mutating webhooks may change the status of nodes: %s. If two of them "+
 		"multiply the resources of a node, the factors multiply, too, and the node takes more pods than it can run. Leave "+
-		"one.", len(found), review.List(names))
-	return []review.Finding{milder(two, severity)}
+		"one.", len(found), report.List(names))
+	return []report.Finding{milder(two, severity)}
 }
 
 // unneeded reports whether a webhook of usher is registered for nothing.

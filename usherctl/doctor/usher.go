@@ -11,7 +11,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Usher describes what usher serves, and how it should be registered.
@@ -47,7 +47,7 @@ func (u Usher) settled(registered []entry) Usher {
 		}
 	}
 	if differing = append(differing, notRegistered(needed, registered)...); len(differing) > 0 {
-		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed, review.List(once(differing)))
+		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed, report.List(once(differing)))
 	}
 	return u
 }
@@ -59,7 +59,7 @@ func (u Usher) service() string { return u.At.Namespace + "/" + u.At.Service }
 func (u Usher) about() subject { return subject{entry: entry{home: u}} }
 
 // apply returns the command that restores usher's registration.
-func (u Usher) apply() string { return u.Apply + " --service " + review.Word(u.service()) }
+func (u Usher) apply() string { return u.Apply + " --service " + report.Word(u.service()) }
 
 // restoring returns the command of apply, or "" if it is not known what usher needs.
 func (u Usher) restoring() string {
@@ -70,7 +70,7 @@ func (u Usher) restoring() string {
 }
 
 // webhookProblems returns what is wrong with a webhook of usher, beside what may be wrong with any.
-func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []review.Finding) {
+func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []report.Finding) {
 	if !w.ushers() || len(u.Paths) == 0 {
 		return nil
 	}
@@ -80,19 +80,19 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 		if best := nearest.Of(path, u.Paths); best != "" {
 			like = "Did you mean " + best + "?"
 		}
-		return []review.Finding{problem("usher-path-unknown", u.about(), "usher does not serve the path %s: each call ends with HTTP 404. "+
+		return []report.Finding{problem("usher-path-unknown", u.about(), "usher does not serve the path %s: each call ends with HTTP 404. "+
 			"%s %s",
 			path, w.consequence(), like)}
 	}
 	if expected := webhooks.PathOf(w.Name); path != expected {
-		return []review.Finding{problem("usher-path-differs", u.about(), "the registered path is %s, and that of this webhook is %s: "+
+		return []report.Finding{problem("usher-path-differs", u.about(), "the registered path is %s, and that of this webhook is %s: "+
 			"requests get the steps of another route, and those of %[2]s never run.", path, expected)}
 	}
 	if u.Unknown != nil {
 		return nil // what usher needs is not known
 	}
 	if w.needed == nil {
-		return []review.Finding{problem("usher-registration-differs", u.about(), "usher does not need this webhook with its policy and feature "+
+		return []report.Finding{problem("usher-registration-differs", u.about(), "usher does not need this webhook with its policy and feature "+
 			"gates: it is called for nothing. %s", otherFlags)}
 	}
 	if lacks := webhooks.Lacks(*w.needed, w.Hook); len(lacks) > 0 {
@@ -152,7 +152,7 @@ func isRegistered(needed webhooks.Hook, registered []entry) bool {
 }
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
-func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Finding) (found []review.Finding) {
+func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []report.Finding) (found []report.Finding) {
 	if u.Unusable != nil {
 		found = append(found, problem("usher-policy-unusable", u.about(), "%v. No replica can start with it; those that run keep the policy "+
 			"that they have.", u.Unusable))
@@ -164,7 +164,7 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 	case u.Unknown == nil:
 		found = append(found, u.missing(f.webhooks, needed)...)
 	case u.Assumed != "":
-		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), review.Unknown))
+		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), report.Unknown))
 	default:
 		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
 	}
@@ -172,24 +172,24 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []review.Fin
 }
 
 // missing returns the finding for webhooks of usher that are not registered.
-func (u Usher) missing(registered []entry, needed []webhooks.Hook) []review.Finding {
+func (u Usher) missing(registered []entry, needed []webhooks.Hook) []report.Finding {
 	names := notRegistered(needed, registered)
 	if len(names) == 0 {
 		return nil
 	}
-	return []review.Finding{problem("usher-not-registered", u.about(), "the API server does not know %s, which usher's policy needs: nothing is "+
-		"checked or changed there. %s", review.List(names), otherFlags)}
+	return []report.Finding{problem("usher-not-registered", u.about(), "the API server does not know %s, which usher's policy needs: nothing is "+
+		"checked or changed there. %s", report.List(names), otherFlags)}
 }
 
 // koordinatorProblems returns the finding for webhooks of Koordinator that are registered for what usher's do.
-func koordinatorProblems(all []entry) []review.Finding {
+func koordinatorProblems(all []entry) []report.Finding {
 	for _, w := range all {
 		if !koordinators(w) {
 			continue
 		}
 		for _, other := range all {
 			if shared := sharedResource(w, other); other.ushers() && shared != "" {
-				return []review.Finding{problem("koordinator-beside-usher", w.about(), "%s %s is registered for %s, as %s of usher is: both do the "+
+				return []report.Finding{problem("koordinator-beside-usher", w.about(), "%s %s is registered for %s, as %s of usher is: both do the "+
 					"same, and two on one object compound. Switch Koordinator's off, too: its gate "+
 					"WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
 			}

@@ -20,7 +20,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // ushers returns a webhook of usher.
@@ -97,21 +97,21 @@ func TestUshersWebhooks(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		change   func(*entry)
-		severity review.Severity
+		severity report.Severity
 		fix      string
 	}{
-		{"labels that authors write", func(w *entry) { w.ObjectSelector = labelled("usher", "on") }, review.Warning, `"path":"/webhooks/0/objectSelector","value":{}`},
-		{"a condition on the object", conditions("request.dryRun == false", "object.metadata.labels['a'] == 'b'"), review.Warning,
+		{"labels that authors write", func(w *entry) { w.ObjectSelector = labelled("usher", "on") }, report.Warning, `"path":"/webhooks/0/objectSelector","value":{}`},
+		{"a condition on the object", conditions("request.dryRun == false", "object.metadata.labels['a'] == 'b'"), report.Warning,
 			`"path":"/webhooks/0/matchConditions","value":[{"name":"0","expression":"request.dryRun == false"}]`},
-		{"a condition on the name", conditions("!request.name.startsWith('p')"), review.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
-		{"a condition that leaves out administrators", conditions("request.dryRun == false", "!('system:masters' in request.userInfo.groups)"), review.Warning,
+		{"a condition on the name", conditions("!request.name.startsWith('p')"), report.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"a condition that leaves out administrators", conditions("request.dryRun == false", "!('system:masters' in request.userInfo.groups)"), report.Warning,
 			`"path":"/webhooks/0/matchConditions","value":[{"name":"0","expression":"request.dryRun == false"}]`},
-		{"a condition that leaves out controllers", conditions("!request.userInfo.username.startsWith('system:')"), review.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
-		{"a condition on rights", conditions("!authorizer.group('').resource('pods').check('delete').allowed()"), review.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
-		{"a condition on the user", conditions("request.userInfo.username != 'x'"), review.Info, ""},
-		{"a condition on the namespace", conditions("object.metadata.namespace != 'x'"), review.Info, ""},
-		{"one namespace of four", func(w *entry) { w.NamespaceSelector = labelled("team", "a") }, review.Warning, `"path":"/webhooks/0/namespaceSelector","value":{}`},
-		{"all four", func(w *entry) { w.NamespaceSelector = labelled("a", "b") }, review.Info, ""},
+		{"a condition that leaves out controllers", conditions("!request.userInfo.username.startsWith('system:')"), report.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"a condition on rights", conditions("!authorizer.group('').resource('pods').check('delete').allowed()"), report.Warning, `"path":"/webhooks/0/matchConditions","value":[]`},
+		{"a condition on the user", conditions("request.userInfo.username != 'x'"), report.Info, ""},
+		{"a condition on the namespace", conditions("object.metadata.namespace != 'x'"), report.Info, ""},
+		{"one namespace of four", func(w *entry) { w.NamespaceSelector = labelled("team", "a") }, report.Warning, `"path":"/webhooks/0/namespaceSelector","value":{}`},
+		{"all four", func(w *entry) { w.NamespaceSelector = labelled("a", "b") }, report.Info, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ushers(func(w *entry) { w.Rules = pods.Rules; c.change(w) })
@@ -178,7 +178,7 @@ func TestRightsOfUsher(t *testing.T) {
 	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 
 	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != "not-readable" || found[0].Severity != review.Unknown {
+	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != "not-readable" || found[0].Severity != report.Unknown {
 		t.Errorf("%+v", found)
 	}
 }
@@ -187,7 +187,7 @@ func TestRightsOfUsher(t *testing.T) {
 func TestNothingReadable(t *testing.T) {
 	source := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	reports := Examine(t.Context(), source, nil, Usher{})
-	if review.ExitOf(reports) != review.Unjudged || len(reports) != 1 || len(reports[0].Findings) < 3 {
+	if report.ExitOf(reports) != report.Unjudged || len(reports) != 1 || len(reports[0].Findings) < 3 {
 		t.Errorf("%+v", reports)
 	}
 	text, err := json.Marshal(reports[0])
@@ -197,7 +197,7 @@ func TestNothingReadable(t *testing.T) {
 		}
 	}
 	for _, f := range reports[0].Findings {
-		if f.ID != "not-readable" || f.Severity != review.Unknown || f.Look == "" {
+		if f.ID != "not-readable" || f.Severity != report.Unknown || f.Look == "" {
 			t.Errorf("%+v", f)
 		}
 	}

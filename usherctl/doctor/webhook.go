@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // The kinds of webhook configurations.
@@ -96,7 +96,7 @@ func calledBy(all []entry) (called []connectivity.Webhook) {
 }
 
 // reached returns the finding for a problem of reachability.
-func (w entry) reached(p *connectivity.Problem) review.Finding {
+func (w entry) reached(p *connectivity.Problem) report.Finding {
 	return milder(problem(p.ID, subject{entry: w, Subject: p.Subject}, "%s", p.Text), p.Severity)
 }
 
@@ -123,8 +123,8 @@ func (w entry) ushersPath(all []string) (called string, is bool) {
 }
 
 // report returns the report of the webhook, with its findings in order.
-func (w entry) report(found []review.Finding) review.Report {
-	r := review.Report{Subject: review.Subject{Source: w.file, Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name}}
+func (w entry) report(found []report.Finding) report.Report {
+	r := report.Report{Subject: report.Subject{Source: w.file, Kind: w.kind, Name: w.configuration.Name, Webhook: w.Name}}
 	for _, f := range found {
 		f.Object = w.object()
 		r.Findings = append(r.Findings, f)
@@ -133,9 +133,9 @@ func (w entry) report(found []review.Finding) review.Report {
 }
 
 // judged sorts the findings of a report, and sets its verdict.
-func judged(r review.Report) review.Report {
+func judged(r report.Report) report.Report {
 	slices.SortStableFunc(r.Findings, compare)
-	r.Verdict = review.VerdictOf(r.Findings)
+	r.Verdict = report.VerdictOf(r.Findings)
 	return r
 }
 
@@ -175,7 +175,7 @@ func (w entry) patched(changes ...map[string]any) string {
 		test = map[string]any{"op": "test", "path": "/metadata/name", "value": w.configuration.Name}
 	}
 	text, _ := json.Marshal(append([]map[string]any{test}, changes...))
-	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), review.Word(w.configuration.Name), review.Word(string(text)))
+	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), report.Word(w.configuration.Name), report.Word(string(text)))
 }
 
 // drop returns the command that removes the webhook alone.
@@ -185,18 +185,18 @@ func (w entry) drop() string {
 
 // remove returns the command that removes the whole configuration.
 func (w entry) remove() string {
-	return "kubectl delete " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
+	return "kubectl delete " + strings.ToLower(w.kind) + " " + report.Word(w.configuration.Name)
 }
 
 // openFile returns the command that opens the file with the configuration.
-func (w entry) openFile() string { return "${EDITOR:-vi} " + review.Word(w.file) }
+func (w entry) openFile() string { return "${EDITOR:-vi} " + report.Word(w.file) }
 
 // edit returns the command with which a person corrects what no command can know.
 func (w entry) edit() string {
-	return "kubectl edit " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name)
+	return "kubectl edit " + strings.ToLower(w.kind) + " " + report.Word(w.configuration.Name)
 }
 
 // show returns the command that prints the configuration.
 func (w entry) show() string {
-	return "kubectl get " + strings.ToLower(w.kind) + " " + review.Word(w.configuration.Name) + " -o yaml"
+	return "kubectl get " + strings.ToLower(w.kind) + " " + report.Word(w.configuration.Name) + " -o yaml"
 }

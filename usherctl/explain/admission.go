@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/server/recording/mask"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 var (
@@ -41,18 +41,18 @@ func (x *explaining) admission() {
 		}
 	}
 	if x.e.Annotations[truncated] == "true" {
-		x.find("event-truncated", review.Unknown, "the API server left the objects out of the event, because it was larger than --audit-log-truncate-max-event-size")
+		x.find("event-truncated", report.Unknown, "the API server left the objects out of the event, because it was larger than --audit-log-truncate-max-event-size")
 	}
 }
 
 // call returns the last call of a webhook; one is added for a validating webhook, whose calls are not in the event.
-func (x *explaining) call(webhook string) *review.Call {
+func (x *explaining) call(webhook string) *report.Call {
 	for i := range slices.Backward(x.report.Calls) {
 		if x.report.Calls[i].Webhook == webhook {
 			return &x.report.Calls[i]
 		}
 	}
-	x.report.Calls = append(x.report.Calls, review.Call{Webhook: webhook, Outcome: "allowed"})
+	x.report.Calls = append(x.report.Calls, report.Call{Webhook: webhook, Outcome: "allowed"})
 	return &x.report.Calls[len(x.report.Calls)-1]
 }
 
@@ -60,7 +60,7 @@ func (x *explaining) call(webhook string) *review.Call {
 func (x *explaining) policies() {
 	failures, err := x.e.policyFailures()
 	if err != nil {
-		x.find("annotation-unreadable", review.Unknown, err.Error())
+		x.find("annotation-unreadable", report.Unknown, err.Error())
 	}
 	for _, f := range failures {
 		outcome := "audited"
@@ -71,7 +71,7 @@ func (x *explaining) policies() {
 		if x.o.ShowValues {
 			message = f.Message
 		}
-		x.report.Calls = append(x.report.Calls, review.Call{Webhook: "ValidatingAdmissionPolicy " + f.Policy,
+		x.report.Calls = append(x.report.Calls, report.Call{Webhook: "ValidatingAdmissionPolicy " + f.Policy,
 			Configuration: "binding " + f.Binding, Outcome: outcome, Message: message})
 	}
 	if found := policyNote.FindStringSubmatch(x.e.ResponseStatus.Message); found != nil {
@@ -79,7 +79,7 @@ func (x *explaining) policies() {
 		if found[2] != "" { // none: the policy itself could not be configured
 			binding = "binding " + found[2]
 		}
-		x.report.Calls = append(x.report.Calls, review.Call{Webhook: "ValidatingAdmissionPolicy " + found[1],
+		x.report.Calls = append(x.report.Calls, report.Call{Webhook: "ValidatingAdmissionPolicy " + found[1],
 			Configuration: binding, Outcome: "denied", Code: x.e.ResponseStatus.Code, Message: x.e.ResponseStatus.Message})
 	}
 }
@@ -91,7 +91,7 @@ var usherNotes = []string{"changed", "denied-by", "refusal", "would-deny.", "wou
 // hide hides values in all texts.
 func (x *explaining) hide() {
 	r := &x.report
-	if slices.ContainsFunc(r.Calls, func(c review.Call) bool { return c.Message == r.Request.Message }) {
+	if slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Message == r.Request.Message }) {
 		r.Request.Message = ""
 	}
 	r.Request.Message = x.mask.Text(r.Request.Message)

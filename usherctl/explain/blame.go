@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // ledger has the writers of fields while the changes of an event are gone through.
@@ -15,7 +15,7 @@ type ledger struct {
 
 type entry struct {
 	path    path
-	writers []review.Writer // the last one is the latest
+	writers []report.Writer // the last one is the latest
 }
 
 // the writers that are not webhooks
@@ -37,8 +37,8 @@ func same(a, b path) bool {
 func below(a, b path) bool { return len(a) > len(b) && same(a[:len(b)], b) }
 
 // record adds a writer of a field. Entries below it end in it, and one above it stays for the rest of the fields.
-func (l *ledger) record(at path, by review.Writer) {
-	var former []review.Writer
+func (l *ledger) record(at path, by report.Writer) {
+	var former []report.Writer
 	kept := l.entries[:0:0]
 	found := false
 	for _, e := range l.entries {
@@ -57,7 +57,7 @@ func (l *ledger) record(at path, by review.Writer) {
 		}
 	}
 	if !found && l.start != nil && has(l.start, at) {
-		former = append([]review.Writer{{Webhook: request}}, former...)
+		former = append([]report.Writer{{Webhook: request}}, former...)
 	}
 	l.entries = append(kept, entry{at, append(former, by)})
 }
@@ -94,13 +94,13 @@ func has(document any, at path) bool {
 }
 
 // blame returns the fields in order, each with its last writer and the former ones, the latest first.
-func (l *ledger) blame() (all []review.Blame) {
+func (l *ledger) blame() (all []report.Blame) {
 	for _, e := range l.entries {
 		writers := slices.Clone(e.writers)
 		slices.Reverse(writers)
 		writers = slices.Compact(writers)
-		all = append(all, review.Blame{Field: e.path.String(), By: writers[0], Former: writers[1:]})
+		all = append(all, report.Blame{Field: e.path.String(), By: writers[0], Former: writers[1:]})
 	}
-	slices.SortStableFunc(all, func(a, b review.Blame) int { return strings.Compare(a.Field, b.Field) })
+	slices.SortStableFunc(all, func(a, b report.Blame) int { return strings.Compare(a.Field, b.Field) })
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -135,7 +136,7 @@ func differByIndex(all []change, p path, was, is []any) []change {
 }
 
 // byOperations returns the changes that operations say they make, for a document that is not known.
-func byOperations(patch []review.Operation) (all []change) {
+func byOperations(patch []report.Operation) (all []change) {
 	for _, o := range patch {
 		at := pathOf(o.Path)
 		value, _ := review.DecodeJSON(o.Value)

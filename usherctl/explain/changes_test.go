@@ -12,6 +12,7 @@ import (
 	applier "gopkg.in/evanphx/json-patch.v4"
 
 	"usher.dev/usher/test/seed"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -149,7 +150,7 @@ func TestExact(t *testing.T) {
 			if got := r.Calls[0].Known; got != c.known {
 				t.Errorf("%s, want %s", got, c.known)
 			}
-			if text := textOf([]review.Report{r}); c.differs != "" && !strings.Contains(text, "not in the event: "+c.differs+"\n") {
+			if text := textOf([]report.Report{r}); c.differs != "" && !strings.Contains(text, "not in the event: "+c.differs+"\n") {
 				t.Errorf("lacks %s\n%s", c.differs, text)
 			}
 		})

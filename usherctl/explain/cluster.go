@@ -10,7 +10,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/recording/mask"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Cluster explains the objects of a namespace of a cluster.
@@ -23,11 +23,11 @@ type Cluster struct {
 	// Policy returns the policy of the cluster's usher.
 	Policy func(context.Context) (Policy, error)
 	// Review reviews the pod that a controller would create for a workload, with the state of the cluster. It writes nothing.
-	Review func(ctx context.Context, workload []byte, policy Policy) ([]review.Report, error)
+	Review func(ctx context.Context, workload []byte, policy Policy) ([]report.Report, error)
 }
 
 // Explain explains why the pods of a workload do not come, or who changed a pod that exists. The arguments name it.
-func (c Cluster) Explain(ctx context.Context, args []string) ([]review.Report, error) {
+func (c Cluster) Explain(ctx context.Context, args []string) ([]report.Report, error) {
 	f := finder{c.Source, c.Namespace}
 	found, err := f.find(ctx, args)
 	if err != nil {
@@ -45,10 +45,10 @@ func (c Cluster) Explain(ctx context.Context, args []string) ([]review.Report, e
 }
 
 // pod says that a pod exists, why it does not run, and with an audit log who changed it.
-func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, unread error) (all []review.Report, err error) {
+func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, unread error) (all []report.Report, err error) {
 	idle := idle([]object{pod}, events)
-	r := review.Examined(review.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options),
-		finding("pod-exists", review.Info, pod.String(), "the pod exists: its creation was not refused"))...)
+	r := report.Examined(report.Subject{Source: "the cluster", Of: pod.String()}, append(describe(idle, c.Options),
+		finding("pod-exists", report.Info, pod.String(), "the pod exists: its creation was not refused"))...)
 	if len(refusals(idle)) > 0 {
 		policy, unknown := c.Policy(ctx)
 		r = policy.explainFailure(idle[0].why, c.Options, pod.String())
@@ -59,21 +59,21 @@ func (c Cluster) pod(ctx context.Context, pod object, events []json.RawMessage, 
 	}
 	if c.Requests == nil {
 		r.Hint = strings.TrimPrefix(r.Hint+"; --audit-log FILE shows who changed it", "; ")
-		return []review.Report{r}, nil
+		return []report.Report{r}, nil
 	}
 	requests, err := c.Requests(Filter{Namespace: pod.Metadata.Namespace, Name: pod.Metadata.Name, UID: c.UID, Kind: "pods"})
-	return append([]review.Report{r}, requests...), err
+	return append([]report.Report{r}, requests...), err
 }
 
 // missing explains why a workload lacks pods, or why they do not run, and reviews its pod as of now if it is missing.
-func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error) ([]review.Report, error) {
+func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error) ([]report.Report, error) {
 	live, over, unreadable := w.failures()
 	if unreadable > 0 {
 		unread = errors.Join(unread, fmt.Errorf("%d events cannot be read", unreadable))
 	}
 	policy, unknown := c.Policy(ctx)
 	failure, failed := Newest(live)
-	var first review.Report
+	var first report.Report
 	if failed {
 		first = policy.explainFailure(failure.of(f.namespace), c.Options, w.pods())
 	} else {
@@ -84,9 +84,9 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 		first = adding(first, unknownBecause("events-not-read", unread))
 	}
 	first = w.alsoPaused(first)
-	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == review.Denied || w.missing() == 0)
+	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == report.Denied || w.missing() == 0)
 	if policy.Policy == nil || noPod {
-		return []review.Report{first}, nil
+		return []report.Report{first}, nil
 	}
 	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
 	if failed {
@@ -95,11 +95,11 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 	if err != nil {
 		first = adding(first, unknownBecause("not-reviewed", err))
 	}
-	return append([]review.Report{first}, now...), nil
+	return append([]report.Report{first}, now...), nil
 }
 
 // standing returns the report of a workload of which no creation fails: what keeps its pods from running, or what is known.
-func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Policy, over []Failure) review.Report {
+func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Policy, over []Failure) report.Report {
 	pods, err := f.pods(ctx, w.creators)
 	idle := idle(pods, w.events)
 	if failure, found := Newest(refusals(idle)); found {
@@ -110,41 +110,41 @@ func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Poli
 		found = append(found, unknownBecause("pods-not-read", err))
 	}
 	if len(found) == 0 {
-		found = append(found, finding("no-pod-missing", review.Info, w.String(), fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))))
+		found = append(found, finding("no-pod-missing", report.Info, w.String(), fmt.Sprintf("no pod is missing, and all %d run or have ended", len(pods))))
 	}
 	if past, has := Newest(over); has && w.missing() == 0 {
 		mask := mask.Mask{Show: c.ShowValues}
-		found = append(found, finding("failure-over", review.Info, past.Object,
+		found = append(found, finding("failure-over", report.Info, past.Object,
 			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))))
 	}
-	return review.Examined(review.Subject{Source: "the cluster", Of: w.pods()}, found...)
+	return report.Examined(report.Subject{Source: "the cluster", Of: w.pods()}, found...)
 }
 
 // adding adds findings to a report. One that has passed does not pass with what is unknown.
-func adding(r review.Report, more ...review.Finding) review.Report {
+func adding(r report.Report, more ...report.Finding) report.Report {
 	r.Findings = append(r.Findings, more...)
-	if r.Verdict == review.Passed {
-		r.Verdict = review.VerdictOf(r.Findings)
+	if r.Verdict == report.Passed {
+		r.Verdict = report.VerdictOf(r.Findings)
 	}
 	return r
 }
 
 // policyNotRead returns the finding on a policy that could not be read, if there is an error.
-func policyNotRead(err error) []review.Finding {
+func policyNotRead(err error) []report.Finding {
 	if err == nil {
 		return nil
 	}
 	finding := unknownBecause("policy-not-read", err)
 	finding.Message += "; --config FILE names the policy, --service the installed usher"
-	return []review.Finding{finding}
+	return []report.Finding{finding}
 }
 
 // now reviews the pod that a controller would create as of now.
-func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]review.Report, error) {
+func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]report.Report, error) {
 	reports, err := c.Review(ctx, creator.typed(), policy)
 	for i := range reports {
 		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
-		if reports[i].Verdict == review.Allowed {
+		if reports[i].Verdict == report.Allowed {
 			reports[i].Hint = "as of now usher allows the pod"
 		}
 	}
@@ -161,14 +161,14 @@ func (f Failure) of(namespace string) Failure {
 
 // tone says in reports on what usher allows as of now what that means after a failure. Whether somebody else than usher still refuses it is not
 // known. The controller of a suspended workload tries nothing.
-func (f Failure) tone(now []review.Report, suspended bool) {
+func (f Failure) tone(now []report.Report, suspended bool) {
 	refusal, known := ParseRefusal(f.Message)
 	for i := range now {
 		r := &now[i]
 		switch {
-		case r.Verdict != review.Allowed:
+		case r.Verdict != report.Allowed:
 		case !known || refusal.By != ByUsher:
-			r.Verdict, r.Hint = review.NotJudged, ""
+			r.Verdict, r.Hint = report.NotJudged, ""
 			r.Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
 		case !suspended:
 			r.Hint += ": the controller tries again by itself, after up to some minutes"
@@ -176,8 +176,8 @@ func (f Failure) tone(now []review.Report, suspended bool) {
 	}
 }
 
-func unknownBecause(id string, err error) review.Finding {
-	f := finding(id, review.Unknown, "", err.Error())
+func unknownBecause(id string, err error) report.Finding {
+	f := finding(id, report.Unknown, "", err.Error())
 	if unreadable, ok := errors.AsType[*reader.UnreadableError](err); ok && unreadable.Forbidden {
 		f.Look = "kubectl auth can-i get " + strings.Fields(unreadable.What)[0]
 	}
@@ -185,7 +185,7 @@ func unknownBecause(id string, err error) review.Finding {
 }
 
 // explainFailure explains a failure to create or to start pods. of names them.
-func (p Policy) explainFailure(failure Failure, o Options, of string) review.Report {
+func (p Policy) explainFailure(failure Failure, o Options, of string) report.Report {
 	source := fmt.Sprintf("%s of %s", failure.From, failure.Object)
 	if !failure.At.IsZero() {
 		source += ", " + failure.At.UTC().Format(time.RFC3339)
@@ -197,7 +197,7 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) review.Rep
 	refusal.Namespace = failure.Namespace
 	mask := mask.Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
-		return review.Examined(review.Subject{Source: source, Of: of}, finding("creation-failed", review.Error, failure.Object, mask.Text(failure.Message)))
+		return report.Examined(report.Subject{Source: source, Of: of}, finding("creation-failed", report.Error, failure.Object, mask.Text(failure.Message)))
 	}
 	r := p.explain(refusal, o, source)
 	r.Of = of

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 
 	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
 // Hide hides what a mask hides in all parts of the report of a review.
-func Hide(m *mask.Mask, r *review.Report) {
+func Hide(m *mask.Mask, r *report.Report) {
 	if m.Show {
 		return
 	}
@@ -28,7 +29,7 @@ func Hide(m *mask.Mask, r *review.Report) {
 }
 
 // hideTexts hides values in the texts of a report.
-func hideTexts(m *mask.Mask, r *review.Report) {
+func hideTexts(m *mask.Mask, r *report.Report) {
 	for i := range r.Calls {
 		c := &r.Calls[i]
 		c.Message, c.Warnings, c.Changes = m.Text(c.Message), m.Texts(c.Warnings), m.Texts(c.Changes)
@@ -51,7 +52,7 @@ func hideTexts(m *mask.Mask, r *review.Report) {
 }
 
 // hideIn hides in the operations of a patch of usher, which has neither copy nor move.
-func hideIn(m *mask.Mask, patch []review.Operation) {
+func hideIn(m *mask.Mask, patch []report.Operation) {
 	for i := range patch {
 		if value, err := review.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
 			patch[i].Value = encode(m.Value(tokens(patch[i].Path), value))
@@ -60,12 +61,12 @@ func hideIn(m *mask.Mask, patch []review.Operation) {
 }
 
 // hidden returns operations without what is hidden in them.
-func hidden(m *mask.Mask, patch []review.Operation) (masked []review.Operation) {
+func hidden(m *mask.Mask, patch []report.Operation) (masked []report.Operation) {
 	for _, o := range patch {
 		if o.Op == "copy" || o.Op == "move" {
 			m.Copied(tokens(o.From), tokens(o.Path))
 		}
-		one := review.Operation{Op: o.Op, Path: o.Path, From: o.From}
+		one := report.Operation{Op: o.Op, Path: o.Path, From: o.From}
 		if value, err := review.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
 			one.Value = encode(m.Value(tokens(o.Path), value))
 		}

@@ -3,11 +3,11 @@ package explain
 import (
 	"fmt"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Reports returns a report for each request of the log, the oldest first, and one of what could not be read, if any.
-func (l *Log) Reports(o Options) (all []review.Report) {
+func (l *Log) Reports(o Options) (all []report.Report) {
 	for i := range l.Events {
 		all = append(all, Of(&l.Events[i], o))
 	}
@@ -23,13 +23,13 @@ func (l *Log) Reports(o Options) (all []review.Report) {
 	return all
 }
 
-func (l *Log) subject() review.Subject {
-	return review.Subject{Source: fmt.Sprintf("%d lines", l.Lines)}
+func (l *Log) subject() report.Subject {
+	return report.Subject{Source: fmt.Sprintf("%d lines", l.Lines)}
 }
 
 // nothing returns the report for logs without a matching event.
-func (l *Log) nothing() review.Report {
-	return review.Examined(l.subject(), finding("no-event", review.Unknown, l.filter.String(),
+func (l *Log) nothing() report.Report {
+	return report.Examined(l.subject(), finding("no-event", report.Unknown, l.filter.String(),
 		"no completed request of the log matches. Another API server may have served it, the log may have been rotated, "+
 			"or the audit policy does not log such requests"))
 }
@@ -50,17 +50,17 @@ func (f Filter) String() string {
 }
 
 // unread returns the report of the lines that could not be read.
-func (l *Log) unread() review.Report {
-	var found []review.Finding
+func (l *Log) unread() report.Report {
+	var found []report.Finding
 	for _, problem := range l.Problems {
-		found = append(found, finding("line-unreadable", review.Unknown, "", problem))
+		found = append(found, finding("line-unreadable", report.Unknown, "", problem))
 	}
 	if more := l.Unread - len(l.Problems); more > 0 {
-		found = append(found, finding("line-unreadable", review.Unknown, "", fmt.Sprintf("and %d more lines", more)))
+		found = append(found, finding("line-unreadable", report.Unknown, "", fmt.Sprintf("and %d more lines", more)))
 	}
 	for _, at := range l.Torn {
-		found = append(found, finding("line-incomplete", review.Info, "",
+		found = append(found, finding("line-incomplete", report.Info, "",
 			at.String()+": the last line is incomplete, and was left out: an API server may still be writing it"))
 	}
-	return review.Examined(l.subject(), found...)
+	return report.Examined(l.subject(), found...)
 }

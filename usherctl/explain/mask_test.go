@@ -12,7 +12,7 @@ import (
 
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/test/seed"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // planted is a random object with secrets in all places where values are hidden, and an event with patches that move
@@ -121,15 +121,15 @@ func TestSecretsStayHidden(t *testing.T) {
 	for range 1000 {
 		p := &planted{random: random}
 		e := p.event()
-		reports := []review.Report{Of(e, Options{Blame: true})}
+		reports := []report.Report{Of(e, Options{Blame: true})}
 		var text bytes.Buffer
-		review.Text(&text, reports[0], review.Style{Documents: true, Patch: true})
+		report.Text(&text, reports[0], report.Style{Documents: true, Patch: true})
 		raw, err := json.Marshal(reports)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text.Write(raw)
-		if err := review.JUnit(&text, "usherctl explain", reports); err != nil {
+		if err := report.JUnit(&text, "usherctl explain", reports); err != nil {
 			t.Fatal(err)
 		}
 		for _, secret := range p.secrets {
@@ -155,7 +155,7 @@ func TestCopiedIntoLists(t *testing.T) {
 func TestFindingsStayHidden(t *testing.T) {
 	m := &mask.Mask{}
 	m.Object(json.RawMessage(`{"metadata":{"annotations":{"a":"token-17"}}}`))
-	r := review.Report{Findings: []review.Finding{{ID: "patch-does-not-apply", Message: "testing /metadata/annotations/a: token-17"}}}
+	r := report.Report{Findings: []report.Finding{{ID: "patch-does-not-apply", Message: "testing /metadata/annotations/a: token-17"}}}
 	if hideTexts(m, &r); strings.Contains(r.Findings[0].Message, "token-17") {
 		t.Error(r.Findings[0].Message)
 	}

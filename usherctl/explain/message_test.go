@@ -8,7 +8,7 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -207,7 +207,7 @@ func TestForeignRefusals(t *testing.T) {
 			refusal.Namespace = c.namespace
 			r := Policy{Hooks: func() []webhookmatch.Hook { return c.hooks }}.explain(refusal, Options{}, "the message")
 			f := r.Findings[0]
-			if r.Exit() != review.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) || !strings.Contains(f.Look, c.look) ||
+			if r.Exit() != report.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) || !strings.Contains(f.Look, c.look) ||
 				!strings.Contains(c.look, "--canary") && strings.Contains(f.Look, "--canary") {
 				t.Errorf("%d %+v", r.Exit(), f)
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"usher.dev/usher/handlers"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Decision is a line of usher's own audit log.
@@ -29,29 +29,29 @@ func (f Filter) MatchesDecision(d *Decision) bool {
 }
 
 // OfDecision returns what usher's audit log says of a request.
-func OfDecision(d *Decision) review.Report {
+func OfDecision(d *Decision) report.Report {
 	kind := d.Kind
 	if d.Subresource != "" {
 		kind += "/" + d.Subresource
 	}
-	call := review.Call{Path: d.Route, Outcome: d.Verdict, Code: d.Code, Refusal: d.Refusal, Untouched: d.Untouched, Message: d.Error}
+	call := report.Call{Path: d.Route, Outcome: d.Verdict, Code: d.Code, Refusal: d.Refusal, Untouched: d.Untouched, Message: d.Error}
 	for _, s := range d.Steps {
-		step := review.Step{Name: s.Name, Mode: s.Mode, Override: s.Override}
+		step := report.Step{Name: s.Name, Mode: s.Mode, Override: s.Override}
 		for _, refused := range s.Refused {
 			step.Refused = append(step.Refused, refused.Field+": "+refused.Type)
 			step.Why = append(step.Why, refused.Field+": "+refused.Type)
 		}
 		call.Steps = append(call.Steps, step)
 	}
-	verdict := review.Allowed
+	verdict := report.Allowed
 	switch handlers.Outcome(d.Verdict) {
 	case handlers.Denied:
-		verdict = review.Denied
+		verdict = report.Denied
 	case handlers.Allowed, handlers.Mutated:
 	default:
-		verdict = review.Failed
+		verdict = report.Failed
 	}
-	return review.Report{Verdict: verdict, Sections: review.Sections{Calls: []review.Call{call}}, Subject: review.Subject{Source: d.Place.String(),
+	return report.Report{Verdict: verdict, Sections: report.Sections{Calls: []report.Call{call}}, Subject: report.Subject{Source: d.Place.String(),
 		Kind: kind, Namespace: d.Namespace, Name: d.Name, Operation: d.Operation,
-		Request: &review.Request{Time: d.Time.UTC().Format(time.RFC3339Nano), User: d.User, Groups: d.Groups, DryRun: d.DryRun}}}
+		Request: &report.Request{Time: d.Time.UTC().Format(time.RFC3339Nano), User: d.User, Groups: d.Groups, DryRun: d.DryRun}}}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"usher.dev/usher/server/recording/mask"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // condition is a condition of an object.
@@ -157,13 +157,13 @@ func refusals(idle []podState) (all []Failure) {
 }
 
 // describe returns findings on the pods that do not run: why, and those of which nothing says why.
-func describe(idle []podState, o Options) (found []review.Finding) {
+func describe(idle []podState, o Options) (found []report.Finding) {
 	mask := mask.Mask{Show: o.ShowValues}
 	for _, s := range idle {
-		f := finding("pod-not-running", review.Info, s.pod.String(), "it does not run, and no admission refused it: "+mask.Text(s.text()))
+		f := finding("pod-not-running", report.Info, s.pod.String(), "it does not run, and no admission refused it: "+mask.Text(s.text()))
 		f.Look = s.pod.look()
 		if s.why.Message == "" {
-			f.Severity = review.Unknown
+			f.Severity = report.Unknown
 			f.Message = "it does not run, and neither its status nor an event says why: its scheduler or its kubelet has not tried yet, has no right, or is refused pods/status"
 		}
 		found = append(found, f)
@@ -190,5 +190,5 @@ func (f finder) pods(ctx context.Context, creators []object) (all []object, err 
 
 // look returns the command that describes an object.
 func (o object) look() string {
-	return fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(o.kind.Kind), review.Word(o.Metadata.Name), review.Word(o.Metadata.Namespace))
+	return fmt.Sprintf("kubectl describe %s %s -n %s", strings.ToLower(o.kind.Kind), report.Word(o.Metadata.Name), report.Word(o.Metadata.Namespace))
 }

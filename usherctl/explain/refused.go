@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -31,12 +31,12 @@ type Policy struct {
 }
 
 // Requests returns a report for each request of the audit logs that a filter is for.
-type Requests func(Filter) ([]review.Report, error)
+type Requests func(Filter) ([]report.Report, error)
 
 // Messages explains the refusals of a text by the policy, and lists the requests with their ids. There is no audit log if
 // requests is nil.
-func Messages(refusals []Refusal, policy Policy, o Options, requests Requests, filter Filter) (reports []review.Report, err error) {
-	var listed []review.Report
+func Messages(refusals []Refusal, policy Policy, o Options, requests Requests, filter Filter) (reports []report.Report, err error) {
+	var listed []report.Report
 	for _, refusal := range refusals {
 		r := policy.explain(refusal, o, "the message")
 		if requests != nil && refusal.ID != "" {
@@ -53,7 +53,7 @@ func Messages(refusals []Refusal, policy Policy, o Options, requests Requests, f
 }
 
 // howOften says who was refused with an id, when, and how often.
-func howOften(id string, requests []review.Report) []suite.Note {
+func howOften(id string, requests []report.Report) []suite.Note {
 	users, times := map[string]int{}, []string{}
 	for _, r := range requests {
 		if r.Request != nil {
@@ -73,16 +73,16 @@ func howOften(id string, requests []review.Report) []suite.Note {
 }
 
 // explain explains a refusal: by the policy, or by saying whose it is.
-func (p Policy) explain(refusal Refusal, o Options, source string) review.Report {
+func (p Policy) explain(refusal Refusal, o Options, source string) report.Report {
 	mask := mask.Mask{Show: o.ShowValues}
-	r := review.Report{Subject: review.Subject{Source: source}, Verdict: review.Denied}
+	r := report.Report{Subject: report.Subject{Source: source}, Verdict: report.Denied}
 	if refusal.By != ByUsher {
-		r.Findings = []review.Finding{foreignRefusal(refusal, p.registered(refusal))}
-		r.Calls = append(r.Calls, review.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
+		r.Findings = []report.Finding{foreignRefusal(refusal, p.registered(refusal))}
+		r.Calls = append(r.Calls, report.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
 		return r
 	}
 	for _, route := range p.routesOf(refusal) {
-		call := review.Call{Path: route.Path, Outcome: "denied", Refusal: refusal.ID}
+		call := report.Call{Path: route.Path, Outcome: "denied", Refusal: refusal.ID}
 		call.Code, call.Reason = codeOf(refusal.Problems)
 		if refusal.Name != "" {
 			call.Audit = map[string]string{"suite": route.Suite, "webhook": refusal.Name}
@@ -93,7 +93,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) review.Report
 		r.Calls = append(r.Calls, call)
 	}
 	if len(r.Calls) == 0 {
-		r.Findings = append(r.Findings, finding("step-unknown", review.Unknown, refusal.Name,
+		r.Findings = append(r.Findings, finding("step-unknown", report.Unknown, refusal.Name,
 			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+mask.Text(refusal.Text)))
 	}
 	r.Hint = wayOut(refusal, &mask)
@@ -128,8 +128,8 @@ func hasSteps(r admit.Route, problems []ReportedProblem) bool {
 }
 
 // addProblem adds a problem to the steps of a call: the rule, the line of the policy, and the mode.
-func (p Policy) addProblem(steps []review.Step, route admit.Route, problem ReportedProblem, mask *mask.Mask) []review.Step {
-	i := slices.IndexFunc(steps, func(s review.Step) bool { return s.Name == problem.Step })
+func (p Policy) addProblem(steps []report.Step, route admit.Route, problem ReportedProblem, mask *mask.Mask) []report.Step {
+	i := slices.IndexFunc(steps, func(s report.Step) bool { return s.Name == problem.Step })
 	if i < 0 {
 		steps = append(steps, p.describeStep(route, problem))
 		i = len(steps) - 1
@@ -159,8 +159,8 @@ func problemText(problem ReportedProblem, mask *mask.Mask) string {
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.
-func (p Policy) describeStep(route admit.Route, problem ReportedProblem) review.Step {
-	step := review.Step{Name: problem.Step, Mode: string(config.SectionOf[admit.Modes](p.Policy).Of(problem.Step))}
+func (p Policy) describeStep(route admit.Route, problem ReportedProblem) report.Step {
+	step := report.Step{Name: problem.Step, Mode: string(config.SectionOf[admit.Modes](p.Policy).Of(problem.Step))}
 	for _, s := range route.Chain.Steps() {
 		if s.Name == problem.Step {
 			step.Why = append(step.Why, s.Doc)
@@ -202,27 +202,27 @@ func cutLast(text, separator string) (before, after string, found bool) {
 }
 
 // foreignRefusal says whose refusal it is, and where to look. hooks are the registered webhooks that it may be of.
-func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) review.Finding {
-	f := finding("not-usher", review.Error, refusal.Name, refusal.By+" refused this, not usher")
+func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
+	f := finding("not-usher", report.Error, refusal.Name, refusal.By+" refused this, not usher")
 	switch refusal.By {
 	case ByCall:
 		message, look := notCalledBecause(refusal, hooks)
-		f = finding("webhook-not-called", review.Error, refusal.Name, message)
+		f = finding("webhook-not-called", report.Error, refusal.Name, message)
 		f.Look = look
 	case ByCondition:
 		object, message, look := conditionFailed(refusal, hooks)
-		f = finding("match-condition-failed", review.Error, object, message)
+		f = finding("match-condition-failed", report.Error, object, message)
 		f.Look = look
 	case ByPatch:
 		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was called: " +
 			"usherctl explain --audit-log FILE NAMESPACE/NAME"
-		f.Look = "kubectl get mutatingwebhookconfigurations -o go-template=" + review.Word(callsTemplate)
+		f.Look = "kubectl get mutatingwebhookconfigurations -o go-template=" + report.Word(callsTemplate)
 	case ByConversion:
 		_, kind, _ := strings.Cut(refusal.Name, "Kind=")
 		f.Message = "no admission refused this: the API server could not convert an object of the custom kind " + kind
-		f.Look = "kubectl get customresourcedefinitions -o go-template=" + review.Word(conversionsTemplate) + " | grep -F -e " + review.Word(" "+kind+": ")
+		f.Look = "kubectl get customresourcedefinitions -o go-template=" + report.Word(conversionsTemplate) + " | grep -F -e " + report.Word(" "+kind+": ")
 	case ByWebhook:
-		f.Look = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + review.Word(refusal.Name)
+		f.Look = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml | grep -F -B2 -A20 -e " + report.Word(refusal.Name)
 	case ByPolicy:
 		f.Message, f.Look = policyRefused(refusal)
 	default:
@@ -235,9 +235,9 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) review.Finding {
 func lookAt(refusal Refusal) string {
 	switch refusal.By {
 	case ByQuota:
-		return "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + review.Word(refusal.Name)
+		return "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + report.Word(refusal.Name)
 	case ByMutation:
-		return "kubectl get mutatingadmissionpolicy " + review.Word(refusal.Name) + " -o yaml"
+		return "kubectl get mutatingadmissionpolicy " + report.Word(refusal.Name) + " -o yaml"
 	case ByPodSecurity:
 		return "kubectl get namespace --show-labels"
 	case ByLimitRange:
@@ -251,14 +251,14 @@ var unconfigured = regexp.MustCompile(`failed to configure (policy|binding): ([^
 
 // policyRefused says that a ValidatingAdmissionPolicy has refused, or that it cannot be used, and where to look.
 func policyRefused(refusal Refusal) (message, look string) {
-	message, look = refusal.By+" refused this, not usher", "kubectl get validatingadmissionpolicy "+review.Word(refusal.Name)+" -o yaml"
+	message, look = refusal.By+" refused this, not usher", "kubectl get validatingadmissionpolicy "+report.Word(refusal.Name)+" -o yaml"
 	why := unconfigured.FindStringSubmatch(refusal.Text)
 	if why == nil {
 		return message, look
 	}
 	message = "the ValidatingAdmissionPolicy " + refusal.Name + " cannot be used, and its failurePolicy is Fail, so it refuses all that it matches: " + why[2]
 	if binding := policyNote.FindStringSubmatch(refusal.Text)[2]; why[1] == "binding" && binding != "" {
-		look = "kubectl get validatingadmissionpolicybinding " + review.Word(binding) + " -o yaml"
+		look = "kubectl get validatingadmissionpolicybinding " + report.Word(binding) + " -o yaml"
 	}
 	return message, look
 }

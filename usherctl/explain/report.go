@@ -12,6 +12,7 @@ import (
 	applier "gopkg.in/evanphx/json-patch.v4"
 
 	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -26,9 +27,9 @@ type Options struct {
 }
 
 // Of returns what is known of a request from its audit event.
-func Of(e *Event, o Options) review.Report {
-	x := explaining{e: e, o: o, mask: &mask.Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: review.Report{
-		Subject: review.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb)},
+func Of(e *Event, o Options) report.Report {
+	x := explaining{e: e, o: o, mask: &mask.Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: report.Report{
+		Subject: report.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb)},
 		Verdict: verdictOf(e.ResponseStatus.Code),
 	}}
 	x.open()
@@ -44,14 +45,14 @@ func Of(e *Event, o Options) review.Report {
 
 // verdictOf returns what became of a request. What admission refuses, and what the API server finds invalid, has the
 // codes of denials; other codes that are not a success are failures.
-func verdictOf(code int) review.Verdict {
+func verdictOf(code int) report.Verdict {
 	switch {
 	case code < 400:
-		return review.Allowed
+		return report.Allowed
 	case code == 400 || code == 403 || code == 422:
-		return review.Denied
+		return report.Denied
 	}
-	return review.Failed
+	return report.Failed
 }
 
 // explaining is a report while it is made.
@@ -59,7 +60,7 @@ type explaining struct {
 	e      *Event
 	o      Options
 	mask   *mask.Mask
-	report review.Report
+	report report.Report
 	ledger ledger
 
 	document json.RawMessage // as far as it is known; nil if it is not
@@ -75,7 +76,7 @@ func (x *explaining) open() {
 		who, by = *e.ImpersonatedUser, e.User.Username
 	}
 	x.last = -1
-	x.report.Request = &review.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent, DryRun: strings.Contains(e.RequestURI, "dryRun="),
+	x.report.Request = &report.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent, DryRun: strings.Contains(e.RequestURI, "dryRun="),
 		Level: e.Level, AuditID: e.AuditID, Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message}
 	if !e.Received.IsZero() {
 		x.report.Request.Time = e.Received.UTC().Format(time.RFC3339Nano)
@@ -95,7 +96,7 @@ func (x *explaining) open() {
 
 // remember finds what is hidden in the patch of a client, which is an object or a list of operations.
 func (x *explaining) remember(raw json.RawMessage) {
-	var operations []review.Operation
+	var operations []report.Operation
 	if json.Unmarshal(raw, &operations) == nil {
 		hidden(x.mask, operations)
 		return
@@ -105,7 +106,7 @@ func (x *explaining) remember(raw json.RawMessage) {
 
 // stored returns what was stored, if the event has it. A dry run stores nothing.
 func (x *explaining) stored() json.RawMessage {
-	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" || x.report.Verdict != review.Allowed {
+	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" || x.report.Verdict != report.Allowed {
 		return nil
 	}
 	return x.e.ResponseObject
@@ -115,15 +116,15 @@ func (x *explaining) stored() json.RawMessage {
 func (x *explaining) webhooks() {
 	calls, err := x.e.calls()
 	if err != nil {
-		x.find("annotation-unreadable", review.Unknown, err.Error())
+		x.find("annotation-unreadable", report.Unknown, err.Error())
 	}
 	patches := slices.ContainsFunc(calls, func(c called) bool { return len(c.patch) > 0 })
 	switch {
 	case patches && x.document == nil && x.e.Verb == "patch":
-		x.find("document-not-known", review.Info, "the event of a PATCH has the patch of the client, not the object: the changes of each webhook are shown "+
+		x.find("document-not-known", report.Info, "the event of a PATCH has the patch of the client, not the object: the changes of each webhook are shown "+
 			"as it sent them, and not the object between them")
 	case patches && x.document == nil:
-		x.find("document-not-known", review.Info, "the event does not have the object that was sent: the changes of each webhook are shown as it sent them")
+		x.find("document-not-known", report.Info, "the event does not have the object that was sent: the changes of each webhook are shown as it sent them")
 	}
 	for _, c := range calls {
 		x.webhook(c)
@@ -131,7 +132,7 @@ func (x *explaining) webhooks() {
 }
 
 func (x *explaining) webhook(c called) {
-	call := review.Call{Webhook: c.webhook, Configuration: c.configuration, Outcome: "allowed"}
+	call := report.Call{Webhook: c.webhook, Configuration: c.configuration, Outcome: "allowed"}
 	switch {
 	case c.failedOpen:
 		call.Outcome, call.Message = "failed open", "the webhook could not be called, and its failurePolicy is Ignore: the request went on without it"
@@ -146,7 +147,7 @@ func (x *explaining) webhook(c called) {
 	}
 	changes := x.apply(c, &call)
 	for _, change := range changes {
-		x.ledger.record(cut(x.mask, change.path), review.Writer{Configuration: c.configuration, Webhook: c.webhook, Round: c.round + 1})
+		x.ledger.record(cut(x.mask, change.path), report.Writer{Configuration: c.configuration, Webhook: c.webhook, Round: c.round + 1})
 	}
 	call.Patch = hidden(x.mask, c.patch) // before the texts: it finds what must not be in them
 	call.Changes = x.phrases(changes)
@@ -162,7 +163,7 @@ func (x *explaining) webhook(c called) {
 
 // notRecorded reports, once, that the event has no patch of a webhook that changed the object.
 func (x *explaining) notRecorded() {
-	if slices.ContainsFunc(x.report.Findings, func(f review.Finding) bool { return f.ID == "patch-not-recorded" }) {
+	if slices.ContainsFunc(x.report.Findings, func(f report.Finding) bool { return f.ID == "patch-not-recorded" }) {
 		return
 	}
 	why := "the event has no patch of a webhook that changed the object: which webhook it was is known, and what it changed is not"
@@ -170,11 +171,11 @@ func (x *explaining) notRecorded() {
 		why = "the audit policy logs this request at level Metadata: which webhooks changed the object is known, and what they changed is not. " +
 			"Level Request has their patches"
 	}
-	x.find("patch-not-recorded", review.Unknown, why)
+	x.find("patch-not-recorded", report.Unknown, why)
 }
 
 // apply applies a patch to the document as far as it is known, and returns what changed.
-func (x *explaining) apply(c called, call *review.Call) []change {
+func (x *explaining) apply(c called, call *report.Call) []change {
 	if len(c.patch) == 0 {
 		return nil
 	}
@@ -183,9 +184,9 @@ func (x *explaining) apply(c called, call *review.Call) []change {
 	}
 	after, changes, err := applyTo(x.document, c.patch)
 	if err != nil {
-		severity := review.Info
+		severity := report.Info
 		if x.o.Documents {
-			severity = review.Unknown
+			severity = report.Unknown
 		}
 		x.find("patch-does-not-apply", severity, fmt.Sprintf("the patch of %s does not apply to the object that was rebuilt: what was between them, such as "+
 			"defaults and in-tree plug-ins, is not in the event. From here on the object is not known; the changes are shown all the same", call.Webhook))
@@ -198,9 +199,9 @@ func (x *explaining) apply(c called, call *review.Call) []change {
 
 // oneByOne returns what a patch changed in an object that is not known. Elements of lists have their names as far as the
 // outline has them.
-func (x *explaining) oneByOne(patch []review.Operation) (all []change) {
+func (x *explaining) oneByOne(patch []report.Operation) (all []change) {
 	for _, o := range patch {
-		one := []review.Operation{o}
+		one := []report.Operation{o}
 		after, changes, err := applyTo(x.outline, one)
 		if err != nil {
 			all = append(all, byOperations(one)...)
@@ -213,7 +214,7 @@ func (x *explaining) oneByOne(patch []review.Operation) (all []change) {
 }
 
 // applyTo applies a patch as the API server does, and returns the object then, and what changed.
-func applyTo(document []byte, operations []review.Operation) (after []byte, changes []change, err error) {
+func applyTo(document []byte, operations []report.Operation) (after []byte, changes []change, err error) {
 	if len(document) == 0 {
 		return nil, nil, errors.New("there is no object")
 	}
@@ -253,10 +254,10 @@ func (x *explaining) compare() {
 		at := cut(x.mask, change.path)
 		texts = append(texts, at.String())
 		if x.ledger.overlaps(at) {
-			x.ledger.record(at, review.Writer{Webhook: apiServer})
+			x.ledger.record(at, report.Writer{Webhook: apiServer})
 		}
 	}
-	x.find("differs-from-stored", review.Info, "set after the webhooks by the API server or an in-tree plug-in, or before them and not in the event: "+
+	x.find("differs-from-stored", report.Info, "set after the webhooks by the API server or an in-tree plug-in, or before them and not in the event: "+
 		strings.Join(texts, ", "))
 }
 
@@ -264,18 +265,18 @@ func (x *explaining) compare() {
 // all of what was stored.
 func (x *explaining) equal(stored any) {
 	if !has(stored, path{{key: "metadata"}, {key: "managedFields"}}) {
-		x.find("differs-from-stored", review.Info, "all fields that the event has are as they were stored, but it has no metadata.managedFields, "+
+		x.find("differs-from-stored", report.Info, "all fields that the event has are as they were stored, but it has no metadata.managedFields, "+
 			"which omitManagedFields of the audit policy leaves out")
 		return
 	}
 	x.report.Calls[x.last].Known = "exact"
 }
 
-func (x *explaining) find(id string, severity review.Severity, message string) {
+func (x *explaining) find(id string, severity report.Severity, message string) {
 	x.report.Findings = append(x.report.Findings, finding(id, severity, "", message))
 }
 
 // finding returns a finding with the part of the page that is about its id.
-func finding(id string, severity review.Severity, object, message string) review.Finding {
-	return review.Finding{ID: id, Severity: severity, Object: object, Message: message, Link: "docs/explain.md#" + id}
+func finding(id string, severity report.Severity, object, message string) report.Finding {
+	return report.Finding{ID: id, Severity: severity, Object: object, Message: message, Link: "docs/explain.md#" + id}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // sample returns the recorded events of samples/audit that a filter is for.
-func sample(t *testing.T, filter Filter, o Options) []review.Report {
+func sample(t *testing.T, filter Filter, o Options) []report.Report {
 	t.Helper()
 	raw, err := os.ReadFile("../../samples/audit/audit.log")
 	if err != nil {
@@ -30,11 +30,11 @@ func TestRecorded(t *testing.T) {
 		name    string
 		filter  Filter
 		options Options
-		exit    review.Exit
+		exit    report.Exit
 		want    []string // in this order
 		never   []string
 	}{
-		{"a pod", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Documents: true}, review.Unjudged, []string{
+		{"a pod", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Documents: true}, report.Unjudged, []string{
 			"CREATE Pod apps/web-5d8c7-4wl7r  (audit.log:3)", "by ann, with kubectl",
 			"log-level.example.com (a-log-level)  mutated\n    label team added: \"a\"\n    env LOG_LEVEL of container app added\n",
 			"mutate-pods.usher.dev (usher)  mutated\n    env KUBE of container app added\n    toleration acme.com/lifespan-remaining:Exists:NoSchedule added\n",
@@ -44,27 +44,27 @@ func TestRecorded(t *testing.T) {
 			"PATCH Pod apps/web-5d8c7-4wl7r", "label team added", "info: document-not-known",
 			"UPDATE Pod apps/web-5d8c7-4wl7r", "label team added", "the object now is exact",
 		}, []string{"t0k3n", "a note of the team", "info\""}},
-		{"the same by its UID, and its documents are not asked for", Filter{UID: "UID"}, Options{}, review.Fine, []string{"CREATE Pod", "info: patch-does-not-apply", "PATCH Pod", "UPDATE Pod"}, []string{"worker-0"}},
-		{"blame", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Blame: true}, review.Fine, []string{
+		{"the same by its UID, and its documents are not asked for", Filter{UID: "UID"}, Options{}, report.Fine, []string{"CREATE Pod", "info: patch-does-not-apply", "PATCH Pod", "UPDATE Pod"}, []string{"worker-0"}},
+		{"blame", Filter{Namespace: "apps", Name: "web-5d8c7-4wl7r"}, Options{Blame: true}, report.Fine, []string{
 			"last writers:", "metadata.labels[team]  log-level.example.com (a-log-level)\n",
 			"spec.containers[proxy]  proxy.example.com (z-proxy)\n",
 			"spec.containers[proxy].env[LOG_LEVEL]  log-level.example.com (a-log-level), round 2; before: proxy.example.com (z-proxy)\n",
 		}, nil},
-		{"refused by a check", Filter{Refusal: "63c5c9a7"}, Options{}, review.Refused, []string{"denied  CREATE Pod apps/offensive-web",
+		{"refused by a check", Filter{Refusal: "63c5c9a7"}, Options{}, report.Refused, []string{"denied  CREATE Pod apps/offensive-web",
 			"validate-pods.usher.dev  denied\n    audit: denied-by: denied-names\n    audit: refusal: 63c5c9a7\n    message: admission webhook"}, []string{"long-lived"}},
-		{"refused by a mutator", Filter{Name: "long-lived"}, Options{}, review.Refused, []string{"log-level.example.com (a-log-level)  mutated",
+		{"refused by a mutator", Filter{Name: "long-lived"}, Options{}, report.Refused, []string{"log-level.example.com (a-log-level)  mutated",
 			"mutate-pods.usher.dev (usher)  denied", "(refusal 9a507b42)"}, nil},
-		{"level Metadata", Filter{Name: "worker-0", Kind: "pods"}, Options{}, review.Unjudged, []string{"CREATE pods apps/worker-0",
+		{"level Metadata", Filter{Name: "worker-0", Kind: "pods"}, Options{}, report.Unjudged, []string{"CREATE pods apps/worker-0",
 			"log-level.example.com (a-log-level)  mutated\n", "mutate-pods.usher.dev (usher)  mutated\n", "called again in round 2",
 			"unknown: patch-not-recorded", "level Metadata", "Level Request has their patches"}, []string{"added"}},
-		{"nothing", Filter{Name: "other"}, Options{}, review.Unjudged, []string{"unknown: no-event: other"}, nil},
+		{"nothing", Filter{Name: "other"}, Options{}, report.Unjudged, []string{"unknown: no-event: other"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.filter.UID == "UID" {
 				c.filter.UID = uidOf(t, "web-5d8c7-4wl7r")
 			}
 			reports := sample(t, c.filter, c.options)
-			if got := review.ExitOf(reports); got != c.exit {
+			if got := report.ExitOf(reports); got != c.exit {
 				t.Errorf("exit %d, want %d", got, c.exit)
 			}
 			checkText(t, textOf(reports), c.want, c.never)
@@ -86,10 +86,10 @@ func uidOf(t *testing.T, name string) string {
 	return stored.Metadata.UID
 }
 
-func textOf(reports []review.Report) string {
+func textOf(reports []report.Report) string {
 	var b strings.Builder
 	for _, r := range reports {
-		review.Text(&b, r, review.Style{})
+		report.Text(&b, r, report.Style{})
 	}
 	return b.String()
 }
@@ -126,26 +126,26 @@ func TestLogs(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		events     int
-		exit       review.Exit
+		exit       report.Exit
 		problem    string
 	}{
-		{"lines", one + "\n" + two + "\n", 2, review.Fine, ""},
-		{"empty lines, and no end", one + "\n\n\r\n" + two, 2, review.Fine, ""},
-		{"gzip", zipped.String(), 2, review.Fine, ""},
-		{"a list", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[` + one + `,` + strings.Replace(two, `"kind":"Event","apiVersion":"audit.k8s.io/v1",`, "", 1) + `]}`, 2, review.Fine, ""},
-		{"a prefix", "2026-11-22T12:00:00Z stdout F " + one + "\n" + two + "\n", 1, review.Unjudged, "log:1: does not begin with {: remove what a container runtime"},
-		{"other text", one + "\nsome text\n" + two + "\n", 2, review.Unjudged, "log:2: is not JSON"},
-		{"incomplete", one + "\n" + two[:50], 1, review.Fine, "log:2: the last line is incomplete"},
-		{"incomplete within", one[:50] + "\n" + two + "\n", 1, review.Unjudged, "log:1: is not JSON; `jq -c .`"},
-		{"on several lines", strings.ReplaceAll(one, ",", ",\n"), 0, review.Unjudged, "log:1: is not JSON; `jq -c .`"},
-		{"other JSON", `{"kind":"Pod","apiVersion":"v1"}` + "\n" + two, 1, review.Unjudged, "log:1: is not an audit event"},
-		{"a wrong type", strings.Replace(one, `"ann"`, "1", 1) + "\n" + two, 1, review.Unjudged, "log:1: is an audit event with a field of a wrong type"},
-		{"not complete", strings.Replace(one, "ResponseComplete", "RequestReceived", 1) + "\n" + two, 1, review.Fine, ""},
-		{"reading", strings.Replace(one, "create", "get", 1) + "\n" + two, 1, review.Fine, ""},
-		{"many", strings.Repeat("x\n", 12) + one, 1, review.Unjudged, "and 2 more lines"},
+		{"lines", one + "\n" + two + "\n", 2, report.Fine, ""},
+		{"empty lines, and no end", one + "\n\n\r\n" + two, 2, report.Fine, ""},
+		{"gzip", zipped.String(), 2, report.Fine, ""},
+		{"a list", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[` + one + `,` + strings.Replace(two, `"kind":"Event","apiVersion":"audit.k8s.io/v1",`, "", 1) + `]}`, 2, report.Fine, ""},
+		{"a prefix", "2026-11-22T12:00:00Z stdout F " + one + "\n" + two + "\n", 1, report.Unjudged, "log:1: does not begin with {: remove what a container runtime"},
+		{"other text", one + "\nsome text\n" + two + "\n", 2, report.Unjudged, "log:2: is not JSON"},
+		{"incomplete", one + "\n" + two[:50], 1, report.Fine, "log:2: the last line is incomplete"},
+		{"incomplete within", one[:50] + "\n" + two + "\n", 1, report.Unjudged, "log:1: is not JSON; `jq -c .`"},
+		{"on several lines", strings.ReplaceAll(one, ",", ",\n"), 0, report.Unjudged, "log:1: is not JSON; `jq -c .`"},
+		{"other JSON", `{"kind":"Pod","apiVersion":"v1"}` + "\n" + two, 1, report.Unjudged, "log:1: is not an audit event"},
+		{"a wrong type", strings.Replace(one, `"ann"`, "1", 1) + "\n" + two, 1, report.Unjudged, "log:1: is an audit event with a field of a wrong type"},
+		{"not complete", strings.Replace(one, "ResponseComplete", "RequestReceived", 1) + "\n" + two, 1, report.Fine, ""},
+		{"reading", strings.Replace(one, "create", "get", 1) + "\n" + two, 1, report.Fine, ""},
+		{"many", strings.Repeat("x\n", 12) + one, 1, report.Unjudged, "and 2 more lines"},
 		{"usher's own", `{"time":"2026-11-22T12:00:00Z","id":"p-1","route":"/validate-pods","operation":"CREATE","kind":"Pod","resource":"pods","namespace":"a","name":"one",` +
 			`"user":"ann","verdict":"denied","code":403,"refusal":"0a1b2c3d","durationSeconds":0.1,"steps":[{"name":"denied-names","mode":"enforce",` +
-			`"refused":[{"field":"metadata.name","type":"FieldValueForbidden"}]}]}` + "\n", 1, review.Refused, ""},
+			`"refused":[{"field":"metadata.name","type":"FieldValueForbidden"}]}]}` + "\n", 1, report.Refused, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := NewLog(Filter{})
@@ -157,7 +157,7 @@ func TestLogs(t *testing.T) {
 				t.Errorf("%d events, want %d", n, c.events)
 			}
 			text := textOf(reports)
-			if exit := review.ExitOf(reports); exit != c.exit && c.events > 0 || !strings.Contains(text, c.problem) {
+			if exit := report.ExitOf(reports); exit != c.exit && c.events > 0 || !strings.Contains(text, c.problem) {
 				t.Errorf("exit %d, want %d and %q\n%s", exit, c.exit, c.problem, text)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // workload is a workload with what is known of its pods.
@@ -80,18 +80,18 @@ func (w workload) isPaused() bool {
 
 // lacks returns findings on the pods that are not there, for a workload of which no failed creation is known. complete reports
 // whether all pods run that exist.
-func (w workload) lacks(complete bool) []review.Finding {
-	unknown := func(format string, args ...any) []review.Finding {
-		f := finding("no-failure-found", review.Unknown, w.String(), fmt.Sprintf(format, args...))
+func (w workload) lacks(complete bool) []report.Finding {
+	unknown := func(format string, args ...any) []report.Finding {
+		f := finding("no-failure-found", report.Unknown, w.String(), fmt.Sprintf(format, args...))
 		f.Look = w.look()
-		return []review.Finding{f}
+		return []report.Finding{f}
 	}
 	missing, outdated := w.missing(), w.outdated()
 	switch {
 	case w.stale():
 		return unknown("the status is of an earlier spec: the controller has not looked at it since, or could not write the status")
 	case w.isPaused():
-		return []review.Finding{w.paused()}
+		return []report.Finding{w.paused()}
 	case missing > 0:
 		return unknown("%d pods are missing, and no event or condition says that their creation was refused: events are kept for an hour by default, "+
 			"and a controller may not have tried yet", missing)
@@ -102,10 +102,10 @@ func (w workload) lacks(complete bool) []review.Finding {
 }
 
 // alsoPaused adds to a report that the workload is paused, if something else is wrong with it.
-func (w workload) alsoPaused(r review.Report) review.Report {
+func (w workload) alsoPaused(r report.Report) report.Report {
 	f := w.paused()
-	known := slices.ContainsFunc(r.Findings, func(other review.Finding) bool { return other.ID == f.ID })
-	if known || r.Exit() == review.Fine || !w.Spec.Paused && !w.Spec.Suspend {
+	known := slices.ContainsFunc(r.Findings, func(other report.Finding) bool { return other.ID == f.ID })
+	if known || r.Exit() == report.Fine || !w.Spec.Paused && !w.Spec.Suspend {
 		return r
 	}
 	f.Message += ". Resuming it does not correct what else is wrong"
@@ -113,13 +113,13 @@ func (w workload) alsoPaused(r review.Report) review.Report {
 }
 
 // paused returns the finding on a workload that creates no pods because it is paused.
-func (w workload) paused() review.Finding {
+func (w workload) paused() report.Finding {
 	if w.Spec.Suspend {
-		f := finding("workload-paused", review.Warning, w.String(), "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false")
+		f := finding("workload-paused", report.Warning, w.String(), "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false")
 		f.Look = w.look()
 		return f
 	}
-	f := finding("workload-paused", review.Warning, w.String(), "spec.paused is true: it creates no ReplicaSet for its template until it is resumed")
-	f.Fix = fmt.Sprintf("kubectl rollout resume deployment/%s -n %s", review.Word(w.Metadata.Name), review.Word(w.Metadata.Namespace))
+	f := finding("workload-paused", report.Warning, w.String(), "spec.paused is true: it creates no ReplicaSet for its template until it is resumed")
+	f.Fix = fmt.Sprintf("kubectl rollout resume deployment/%s -n %s", report.Word(w.Metadata.Name), report.Word(w.Metadata.Namespace))
 	return f
 }

@@ -9,7 +9,7 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -63,13 +63,13 @@ func (r Refusal) mayBeOf(h webhookmatch.Hook) bool {
 
 // onDisk changes a finding with a command that shows webhook configurations, if one of the webhooks is in a file of the API server, which
 // kubectl does not show: its command opens the first such file.
-func onDisk(f review.Finding, hooks []webhookmatch.Hook) review.Finding {
+func onDisk(f report.Finding, hooks []webhookmatch.Hook) report.Finding {
 	i := slices.IndexFunc(hooks, isOnDisk)
 	if i < 0 || !strings.Contains(f.Look, "webhookconfiguration") {
 		return f
 	}
 	f.Message += ". " + nameOf(hooks[i]) + " is in a file of the API server, and every API server has its own"
-	f.Look = "${EDITOR:-vi} " + review.Word(hooks[i].File)
+	f.Look = "${EDITOR:-vi} " + report.Word(hooks[i].File)
 	return f
 }
 
@@ -96,12 +96,12 @@ func conditionFailed(refusal Refusal, hooks []webhookmatch.Hook) (object, messag
 	message = "no rule refused this: a webhook's matchConditions could not be evaluated for the object, and its failurePolicy is Fail. has() or .?field.orValue() in the " +
 		"expression mends that; usherctl doctor --cluster=api -f FILE shows the value for an object"
 	if len(hooks) == 1 {
-		return names[0], message, "kubectl get " + strings.ToLower(kindOfHook(hooks[0])) + " " + review.Word(hooks[0].Configuration) + " -o yaml"
+		return names[0], message, "kubectl get " + strings.ToLower(kindOfHook(hooks[0])) + " " + report.Word(hooks[0].Configuration) + " -o yaml"
 	}
 	if len(hooks) == 0 {
 		message += ". The API server does not name the webhook"
 	}
-	return strings.Join(names, "; "), message, getConfigurations + review.Word(conditionsTemplate) + " | grep -F -e " + review.Word(refusal.Expression)
+	return strings.Join(names, "; "), message, getConfigurations + report.Word(conditionsTemplate) + " | grep -F -e " + report.Word(refusal.Expression)
 }
 
 // notCalledBecause says what is known of a call that failed, and returns the command that can show more: usherctl doctor sees what keeps
@@ -130,7 +130,7 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 // doctorOf returns the command that examines webhooks, also those in files of the API server.
 func doctorOf(hooks []webhookmatch.Hook) string {
 	if i := slices.IndexFunc(hooks, isOnDisk); i >= 0 {
-		return "usherctl doctor --cluster=api --static-dir " + review.Word(filepath.Dir(hooks[i].File))
+		return "usherctl doctor --cluster=api --static-dir " + report.Word(filepath.Dir(hooks[i].File))
 	}
 	return "usherctl doctor --cluster=api"
 }
@@ -138,7 +138,7 @@ func doctorOf(hooks []webhookmatch.Hook) string {
 // lookAtServer returns the command that shows the log of a webhook's server, tries the same again, or shows what is called.
 func lookAtServer(refusal Refusal, hooks []webhookmatch.Hook) string {
 	logs := func(namespace, name string) string {
-		return fmt.Sprintf("kubectl logs -n %s service/%s --tail=100", review.Word(namespace), review.Word(name))
+		return fmt.Sprintf("kubectl logs -n %s service/%s --tail=100", report.Word(namespace), report.Word(name))
 	}
 	for _, h := range hooks {
 		if of := h.ClientConfig.Service; of != nil {
@@ -152,9 +152,9 @@ func lookAtServer(refusal Refusal, hooks []webhookmatch.Hook) string {
 	case len(hooks) == 0 && strings.HasSuffix(refusal.Name, ".usher.dev"):
 		return "kubectl -n usher logs deployment/usher"
 	case refusal.Namespace != "":
-		return "usherctl doctor --cluster=api --canary -n " + review.Word(refusal.Namespace)
+		return "usherctl doctor --cluster=api --canary -n " + report.Word(refusal.Namespace)
 	}
-	return getConfigurations + review.Word(callsTemplate) + " | grep -F -e " + review.Word(refusal.Name)
+	return getConfigurations + report.Word(callsTemplate) + " | grep -F -e " + report.Word(refusal.Name)
 }
 
 // targetOf names what a webhook calls.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Prefixes of the annotations that the API server's webhook plug-ins write: k8s.io/apiserver, pkg/admission/plugin/webhook.
@@ -28,7 +28,7 @@ type called struct {
 	mutates                bool // it is a mutating webhook
 	mutated                bool // it changed the object
 	failedOpen             bool
-	patch                  []review.Operation
+	patch                  []report.Operation
 	recorded               bool // the patch is in the event
 }
 
@@ -88,7 +88,7 @@ func (c *called) read(key, value string) (ok bool) {
 		Configuration string             `json:"configuration"`
 		Webhook       string             `json:"webhook"`
 		Mutated       bool               `json:"mutated"`
-		Patch         []review.Operation `json:"patch"`
+		Patch         []report.Operation `json:"patch"`
 		PatchType     string             `json:"patchType"`
 	}
 	if json.Unmarshal([]byte(value), &content) != nil {

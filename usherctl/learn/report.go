@@ -3,7 +3,7 @@ package learn
 import (
 	"context"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Check checks what a learner has done in the folder of a lesson, and remembers whether it is done.
@@ -29,13 +29,13 @@ func (c Course) Begun(all []Lesson) (begun []Lesson) {
 }
 
 // ReportOf returns the report of a lesson that was checked. err is why it could not be.
-func ReportOf(l Lesson, v Verdict, err error) review.Report {
-	subject := review.Subject{Case: l.Name, Source: l.Title}
+func ReportOf(l Lesson, v Verdict, err error) report.Report {
+	subject := report.Subject{Case: l.Name, Source: l.Title}
 	switch {
 	case err != nil:
-		return review.Examined(subject, review.Finding{ID: "not-checked", Severity: review.Unknown, Message: err.Error()})
+		return report.Examined(subject, report.Finding{ID: "not-checked", Severity: report.Unknown, Message: err.Error()})
 	case !v.Done():
-		return review.Examined(subject, review.Finding{ID: "missing", Severity: review.Error, Message: v.Missing + "\n" + v.Detail})
+		return report.Examined(subject, report.Finding{ID: "missing", Severity: report.Error, Message: v.Missing + "\n" + v.Detail})
 	}
-	return review.Examined(subject)
+	return report.Examined(subject)
 }

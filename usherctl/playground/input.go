@@ -16,6 +16,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -128,7 +129,7 @@ type Problem struct {
 
 // Object is the result for one object.
 type Object struct {
-	Report review.Report `json:"report"`
+	Report report.Report `json:"report"`
 	Stages []Stage       `json:"stages"`
 	Marks  []Problem     `json:"marks"`  // the fields that were refused, at their lines
 	Review string        `json:"review"` // the AdmissionReview of the first route
@@ -142,7 +143,7 @@ type Stage struct {
 	Mode    string `json:"mode,omitempty"`
 	// Document is the object as YAML, empty if it is as at the stage before.
 	Document string             `json:"document,omitempty"`
-	Patch    []review.Operation `json:"patch,omitempty"`
+	Patch    []report.Operation `json:"patch,omitempty"`
 	Refused  []string           `json:"refused,omitempty"`
 	Marks    []Problem          `json:"marks,omitempty"` // what was refused, at the lines of the object then
 	Why      []string           `json:"why,omitempty"`
@@ -150,7 +151,7 @@ type Stage struct {
 }
 
 // objectOf returns what the page shows of a report.
-func objectOf(d review.Document, text string, body []byte, r review.Report) Object {
+func objectOf(d review.Document, text string, body []byte, r report.Report) Object {
 	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
 	places, now := newPlaces(text, d.Line), o.Stages[0].Document
 	for _, call := range r.Calls {
@@ -169,14 +170,14 @@ func objectOf(d review.Document, text string, body []byte, r review.Report) Obje
 	for _, problem := range r.Invalid {
 		o.Marks = append(o.Marks, Problem{"object", places.lineOf(fieldOf(problem)), problem})
 	}
-	if r.Verdict == review.Allowed {
+	if r.Verdict == report.Allowed {
 		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
 	}
 	return o
 }
 
-func stageOf(s review.Step, path string) Stage {
-	stage := Stage{Name: s.Name, Path: path, Mode: s.Mode, Outcome: review.OutcomeOf(s, path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
+func stageOf(s report.Step, path string) Stage {
+	stage := Stage{Name: s.Name, Path: path, Mode: s.Mode, Outcome: report.OutcomeOf(s, path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
 		Micros: float64(s.Took.Nanoseconds()) / 1000}
 	if len(s.Patch) > 0 {
 		stage.Document = yamlOf(s.After)

@@ -15,6 +15,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -150,7 +151,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 }
 
 // worstFirst is the order in which objects are shown.
-var worstFirst = []review.Verdict{review.Denied, review.Invalid, review.Errored, review.NotJudged, review.Allowed, review.Skipped}
+var worstFirst = []report.Verdict{report.Denied, report.Invalid, report.Errored, report.NotJudged, report.Allowed, report.Skipped}
 
 // of returns the routes of a suite, or all.
 func (w *instance) of(suiteOrPath string) []admit.Route {

@@ -5,13 +5,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
 // actual returns what the members of expect are compared with.
-func actual(r review.Report) (map[string]any, error) {
+func actual(r report.Report) (map[string]any, error) {
 	code, reason, message := 0, "", ""
-	warnings, causes, patch, steps := []string{}, []metav1.StatusCause{}, []review.Operation{}, map[string]any{}
+	warnings, causes, patch, steps := []string{}, []metav1.StatusCause{}, []report.Operation{}, map[string]any{}
 	if call, called := r.Decisive(); called {
 		code, reason, message = call.Code, call.Reason, call.Message
 	}
@@ -25,7 +26,7 @@ func actual(r review.Report) (map[string]any, error) {
 		}
 	}
 	after := r.After
-	if r.Verdict != review.Allowed || len(after) == 0 {
+	if r.Verdict != report.Allowed || len(after) == 0 {
 		after = json.RawMessage("null") // nothing is stored
 	}
 	got := map[string]any{"verdict": string(r.Verdict), "code": code, "reason": reason, "message": withoutID(message), "causes": causes,
@@ -44,7 +45,7 @@ func actual(r review.Report) (map[string]any, error) {
 }
 
 // addOutcome adds the outcome of a step. Of a step on several routes what it did counts, and not where it did nothing.
-func addOutcome(steps map[string]any, s review.Step) {
+func addOutcome(steps map[string]any, s report.Step) {
 	outcome := "untouched"
 	switch {
 	case s.Mode == "off":

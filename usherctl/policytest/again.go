@@ -10,45 +10,46 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
 // again sends the result of an allowed case once more, and once more with a foreign sidecar. The findings say what is changed
 // that must not be.
-func (r *run) again() (findings []review.Finding) {
+func (r *run) again() (findings []report.Finding) {
 	result := r.report.After
 	if len(result) == 0 || string(result) == "null" || r.report.Operation != "CREATE" && r.report.Operation != "UPDATE" {
 		return nil
 	}
-	for _, check := range []func(json.RawMessage) *review.Finding{r.idempotence, r.withSidecar} {
+	for _, check := range []func(json.RawMessage) *report.Finding{r.idempotence, r.withSidecar} {
 		if f := check(result); f != nil {
-			return []review.Finding{*f}
+			return []report.Finding{*f}
 		}
 	}
 	return nil
 }
 
 // idempotence sends the result again: nothing may change.
-func (r *run) idempotence(result json.RawMessage) *review.Finding {
+func (r *run) idempotence(result json.RawMessage) *report.Finding {
 	second, err := r.send(result)
 	if err != nil {
 		return r.finding("idempotence", "the result could not be sent again: "+err.Error(), "")
 	}
-	if second.Verdict != review.Allowed && second.Verdict != review.Skipped {
+	if second.Verdict != report.Allowed && second.Verdict != report.Skipped {
 		return r.finding("idempotence", "the result, sent again, is not allowed: "+because(second), "")
 	}
 	if second.Changed() {
-		return r.finding("idempotence", "the result, sent again, is changed again:", review.DiffNamed("result", "sent again", result, second.After))
+		return r.finding("idempotence", "the result, sent again, is changed again:", report.DiffNamed("result", "sent again", result, second.After))
 	}
 	return nil
 }
 
-func (r *run) finding(id, message, diff string) *review.Finding {
-	return &review.Finding{ID: id, Severity: review.Error, Object: r.c.where(r.c.line), Message: message, Diff: diff,
+func (r *run) finding(id, message, diff string) *report.Finding {
+	return &report.Finding{ID: id, Severity: report.Error, Object: r.c.where(r.c.line), Message: message, Diff: diff,
 		Fix: "change the policy: an API server asks again when another webhook has changed the object; or write once: REASON into the case"}
 }
 
-func because(r review.Report) string {
+func because(r report.Report) string {
 	call, called := r.Decisive()
 	if !called {
 		return string(r.Verdict)
@@ -60,7 +61,7 @@ func because(r review.Report) string {
 const sidecarName = "foreign-sidecar"
 
 // withSidecar sends the result with a container in front, as injectors add it: nothing else may change.
-func (r *run) withSidecar(result json.RawMessage) *review.Finding {
+func (r *run) withSidecar(result json.RawMessage) *report.Finding {
 	original, _ := review.DecodeJSON(r.report.Before)
 	object, err := review.DecodeJSON(result)
 	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(original)) {
@@ -70,10 +71,10 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 	if err != nil {
 		return r.finding(sidecarName, "the result with a foreign sidecar could not be sent: "+err.Error(), "")
 	}
-	if third.Verdict == review.Invalid {
+	if third.Verdict == report.Invalid {
 		return nil // such as by a LimitRange, which bounds all containers together
 	}
-	if third.Verdict != review.Allowed && third.Verdict != review.Skipped {
+	if third.Verdict != report.Allowed && third.Verdict != report.Skipped {
 		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+because(third), "")
 	}
 	after, err := review.DecodeJSON(third.After)
@@ -85,7 +86,7 @@ func (r *run) withSidecar(result json.RawMessage) *review.Finding {
 	removeSummaries(object, after)
 	if !equal(object, after) {
 		return r.finding(sidecarName, "more is changed than the container that another webhook has added:",
-			review.DiffNamed("result", "after a foreign sidecar", asJSON(object), asJSON(after)))
+			report.DiffNamed("result", "after a foreign sidecar", asJSON(object), asJSON(after)))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Coverage describes what cases show, and what they do not.
@@ -131,8 +131,8 @@ func RefusalOf(message, field, reason string) string {
 }
 
 // Report returns the coverage as a report.
-func (c Coverage) Report() review.Report {
-	return review.Report{Subject: review.Subject{Source: "coverage"}, Verdict: review.Passed,
+func (c Coverage) Report() report.Report {
+	return report.Report{Subject: report.Subject{Source: "coverage"}, Verdict: report.Passed,
 		Notes: []suite.Note{{Name: "coverage", Value: c, Lines: c.lines()}}}
 }
 

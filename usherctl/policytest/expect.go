@@ -10,11 +10,12 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
 // compare returns a finding for each expectation that is not met.
-func (r *run) compare() (findings []review.Finding) {
+func (r *run) compare() (findings []report.Finding) {
 	for _, key := range members {
 		e, found := r.c.expect[key]
 		if !found {
@@ -22,7 +23,7 @@ func (r *run) compare() (findings []review.Finding) {
 		}
 		want, err := r.c.wanted(key, e)
 		if err != nil {
-			findings = append(findings, review.Finding{ID: key, Severity: review.Unknown, Object: r.c.where(e.line), Message: err.Error()})
+			findings = append(findings, report.Finding{ID: key, Severity: report.Unknown, Object: r.c.where(e.line), Message: err.Error()})
 			continue
 		}
 		if !met(key, e, want, r.got[key]) {
@@ -89,8 +90,8 @@ func otherSteps(want, got map[string]any) (others []string) {
 }
 
 // unmet returns the finding for an expectation that is not met.
-func (r *run) unmet(key string, e expectation, want any) review.Finding {
-	f := review.Finding{ID: key, Severity: review.Error, Object: r.c.where(e.line)}
+func (r *run) unmet(key string, e expectation, want any) report.Finding {
+	f := report.Finding{ID: key, Severity: report.Error, Object: r.c.where(e.line)}
 	got := r.got[key]
 	switch {
 	case key == "verdict":
@@ -109,14 +110,14 @@ func (r *run) unmet(key string, e expectation, want any) review.Finding {
 		f.Message = "expected " + shown(want) + "\ngot      " + shown(got)
 	default:
 		f.Message = "differs:"
-		f.Diff = review.DiffNamed("expected", "got", asJSON(want), asJSON(got))
+		f.Diff = report.DiffNamed("expected", "got", asJSON(want), asJSON(got))
 	}
 	return f
 }
 
 // because returns why the verdict is as it is.
 func (r *run) because() string {
-	if message, _ := r.got["message"].(string); message != "" && r.report.Verdict != review.Invalid && r.report.Verdict != review.NotJudged {
+	if message, _ := r.got["message"].(string); message != "" && r.report.Verdict != report.Invalid && r.report.Verdict != report.NotJudged {
 		return ": " + message
 	}
 	reasons := slices.Concat(r.report.Invalid, r.report.Unjudged)

@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/manifest"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Found holds the cases of directories.
 type Found struct {
 	Cases []*Case
 	// Problems are reports of what is wrong with the files: with any of them, the run cannot be judged.
-	Problems []review.Report
+	Problems []report.Report
 }
 
 // Find reads the cases of directories, and of all directories below them. others are files and directories that cases may use

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -216,10 +217,10 @@ func inCase(name, value string) string {
 }
 
 // review sends a review through the routes that are called for it.
-func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (review.Report, error) {
+func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (report.Report, error) {
 	choice, err := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
 	if err != nil {
-		return review.Report{}, err
+		return report.Report{}, err
 	}
 	w.missing.Lock()
 	defer w.missing.Unlock()

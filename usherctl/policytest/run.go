@@ -14,13 +14,14 @@ import (
 	"sync/atomic"
 
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
 // Result is the result of a case.
 type Result struct {
 	Case   *Case
-	Report review.Report
+	Report report.Report
 	got    map[string]any // what each member of expect is compared with; nil if the case could not be run
 }
 
@@ -69,32 +70,32 @@ func (w *instances) tellOnce(all []*Case, settings []setting, problems []error) 
 }
 
 // unseen says what to correct where no verdict of the policy came about: expecting this would hide that nothing is tested.
-var unseen = map[review.Verdict]string{
-	review.Skipped:   "no route has looked at the object: correct the case, its cluster or its gates; if this is meant, write verdict: skipped",
-	review.Errored:   "the object could not be reviewed: correct the policy or the case; if this is meant, write verdict: error",
-	review.NotJudged: "add what is asked for to the cluster of the case; if this is meant, write verdict: not judged",
+var unseen = map[report.Verdict]string{
+	report.Skipped:   "no route has looked at the object: correct the case, its cluster or its gates; if this is meant, write verdict: skipped",
+	report.Errored:   "the object could not be reviewed: correct the policy or the case; if this is meant, write verdict: error",
+	report.NotJudged: "add what is asked for to the cluster of the case; if this is meant, write verdict: not judged",
 }
 
 // unseen returns what to correct if another verdict was expected, and none of the policy came about.
 func (r *Result) unseen() string {
-	if !slices.ContainsFunc(r.Report.Findings, func(f review.Finding) bool { return f.ID == "verdict" }) {
+	if !slices.ContainsFunc(r.Report.Findings, func(f report.Finding) bool { return f.ID == "verdict" }) {
 		return ""
 	}
 	got, _ := r.got["verdict"].(string)
-	return unseen[review.Verdict(got)]
+	return unseen[report.Verdict(got)]
 }
 
 // suggest adds the command that makes what is expected what is, to the last finding that it would end. Where no verdict of the policy
 // came about, it says what to correct.
 func (r *Result) suggest(command string) {
 	if correct := r.unseen(); correct != "" {
-		i := slices.IndexFunc(r.Report.Findings, func(f review.Finding) bool { return f.ID == "verdict" })
+		i := slices.IndexFunc(r.Report.Findings, func(f report.Finding) bool { return f.ID == "verdict" })
 		r.Report.Findings[i].Look = correct
 		return
 	}
 	for i := range slices.Backward(r.Report.Findings) {
 		f := &r.Report.Findings[i]
-		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == review.Error {
+		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == report.Error {
 			name := strings.ReplaceAll(regexp.QuoteMeta(r.Case.Name), "'", ".") // in quotes of a shell
 			f.Fix = fmt.Sprintf("%s --update --run '^%s$' '%s'", command, name, filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
 			return
@@ -133,10 +134,10 @@ func runIn(ctx context.Context, w *instance, c *Case, err error) Result {
 	}
 	r := Result{c, run.report, run.got}
 	r.Report.Findings = run.compare()
-	if run.report.Verdict == review.Allowed && c.Once == "" {
+	if run.report.Verdict == report.Allowed && c.Once == "" {
 		r.Report.Findings = append(r.Report.Findings, run.again()...)
 	}
-	r.Report.Verdict = review.VerdictOf(r.Report.Findings)
+	r.Report.Verdict = report.VerdictOf(r.Report.Findings)
 	return r
 }
 
@@ -158,9 +159,9 @@ func (c *Case) broken(err error) Result {
 }
 
 // Broken returns the report of what could not be judged.
-func Broken(name, source, id string, err error) review.Report {
-	return review.Examined(review.Subject{Case: name, Source: source},
-		review.Finding{ID: id, Severity: review.Unknown, Object: source, Message: err.Error()})
+func Broken(name, source, id string, err error) report.Report {
+	return report.Examined(report.Subject{Case: name, Source: source},
+		report.Finding{ID: id, Severity: report.Unknown, Object: source, Message: err.Error()})
 }
 
 // run is one case while it is run.
@@ -170,7 +171,7 @@ type run struct {
 	c        *Case
 	document review.Document
 	body     []byte
-	report   review.Report
+	report   report.Report
 	got      map[string]any
 }
 
@@ -193,10 +194,10 @@ func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 }
 
 // send sends another object in the place of the first.
-func (r *run) send(object []byte) (review.Report, error) {
+func (r *run) send(object []byte) (report.Report, error) {
 	body, err := review.WithObject(r.body, object)
 	if err != nil {
-		return review.Report{}, err
+		return report.Report{}, err
 	}
 	return r.w.review(r.ctx, r.document, r.c.Path, body)
 }

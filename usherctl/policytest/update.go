@@ -14,7 +14,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/atomicfile"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Update writes into the files of failing cases what has become of their objects, in the place of what they expect. It returns
@@ -23,7 +23,7 @@ func Update(results []Result) (lines []string, err error) {
 	byFile := map[string][]Result{}
 	written := map[string]string{} // other files, and the cases that they were written for
 	for _, r := range results {
-		if r.Report.Verdict != review.Failed {
+		if r.Report.Verdict != report.Failed {
 			continue
 		}
 		file := r.Case.Place.File

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -37,7 +38,7 @@ func TestVerdicts(t *testing.T) {
 				t.Fatal(problems)
 			}
 			r := runIn(t.Context(), w, found[0], nil).Report
-			if c.want == "" && r.Verdict != review.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
+			if c.want == "" && r.Verdict != report.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
 				t.Errorf("%s: %+v, want %q", r.Verdict, r.Findings, c.want)
 			}
 		})
@@ -73,7 +74,7 @@ func TestMisspeltSubresources(t *testing.T) {
 		found, _ := Read("dir/case.yaml", []byte("manifest: {apiVersion: "+c.version+", kind: Pod, metadata: {name: p}}\n"+
 			"request: {operation: UPDATE, subresource: "+c.sub+"}\nexpect: {verdict: skipped}\n"))
 		r := runIn(t.Context(), w, found[0], nil).Report
-		if c.want == "" && r.Verdict != review.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
+		if c.want == "" && r.Verdict != report.Passed || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
 			t.Errorf("%s of %s: %s, %+v", c.sub, c.version, r.Verdict, r.Findings)
 		}
 	}

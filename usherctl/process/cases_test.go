@@ -15,7 +15,7 @@ import (
 	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/test/seed"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // aPod is a pod that the embedded policy allows and changes; it refuses rude.
@@ -225,7 +225,7 @@ func TestSamplesAreTested(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s; `usherctl test samples` shows what differs, and --update accepts it", code, errors)
 	}
-	var reports []review.Report
+	var reports []report.Report
 	if err := json.Unmarshal([]byte(out), &reports); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/samples"
 	"usher.dev/usher/test/harness"
 	"usher.dev/usher/usherctl/playground"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // shelfInput returns a sample of the shelf as the playground has it.
@@ -123,7 +123,7 @@ func TestPlaygroundObjects(t *testing.T) {
 		{"", "", "labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n", "not judged", 0, ""},
 	} {
 		a := askPlayground(t, playground.Input{Object: strings.Replace(deployment, c.old, c.new, 1), Policy: c.policy, Path: "core"})
-		if len(a.Objects) != 2 || a.Objects[0].Report.Verdict != review.Verdict(c.verdict) {
+		if len(a.Objects) != 2 || a.Objects[0].Report.Verdict != report.Verdict(c.verdict) {
 			t.Fatalf("%q for %q: %d objects, %+v", c.new, c.old, len(a.Objects), a.Problems)
 		}
 		if marks := a.Objects[0].Marks; c.line > 0 && (len(marks) == 0 || marks[0].Line != c.line || !strings.Contains(marks[0].Text, c.text)) {

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/poddefaults"
+	"usher.dev/usher/usherctl/report"
 )
 
 // rangesOf returns a LimitRange of the namespace ns with an item, as an API server stores it.
@@ -67,12 +68,12 @@ func TestArrival(t *testing.T) {
 				t.Fatal(err)
 			}
 			mutating, validating := "", ""
-			report := Run(t.Context(), documents[0], body, Choice{Routes: []admit.Route{seeing(&mutating, true), seeing(&validating, false)}, LimitRanges: rangesOf(t, item)}, kinds)
+			result := Run(t.Context(), documents[0], body, Choice{Routes: []admit.Route{seeing(&mutating, true), seeing(&validating, false)}, LimitRanges: rangesOf(t, item)}, kinds)
 			wantIn(t, "mutating", mutating, c.mutating, append(c.unseen, "x7k2p"))
 			wantIn(t, "validating", validating, c.validating, c.unseen)
-			wantIn(t, "after", string(report.After), nil, append(c.unseen, "x7k2p"))
-			if strings.Contains(string(report.Before), "limit-ranger") || strings.Contains(validating, "limit-ranger") != strings.Contains(string(report.After), "limit-ranger") {
-				t.Errorf("before: %s\nafter: %s", report.Before, report.After)
+			wantIn(t, "after", string(result.After), nil, append(c.unseen, "x7k2p"))
+			if strings.Contains(string(result.Before), "limit-ranger") || strings.Contains(validating, "limit-ranger") != strings.Contains(string(result.After), "limit-ranger") {
+				t.Errorf("before: %s\nafter: %s", result.Before, result.After)
 			}
 		})
 	}
@@ -150,7 +151,7 @@ func TestRefusedByRanges(t *testing.T) {
 			}
 			r := Run(t.Context(), documents[0], body, Choice{Routes: []admit.Route{seeing(new(string), false)}, Validate: true, LimitRanges: rangesOf(t, c.item)}, kinds)
 			got := strings.Join(r.Invalid, "; ")
-			if want := map[bool]Verdict{true: Allowed, false: Invalid}[c.says == ""]; r.Verdict != want || !strings.Contains(got, c.says) || (c.says == "") != (got == "") {
+			if want := map[bool]report.Verdict{true: report.Allowed, false: report.Invalid}[c.says == ""]; r.Verdict != want || !strings.Contains(got, c.says) || (c.says == "") != (got == "") {
 				t.Errorf("%s because of %q, want %s because of %q", r.Verdict, got, want, c.says)
 			}
 		})
@@ -189,7 +190,7 @@ func TestUnknownRanges(t *testing.T) {
 			}
 			r := Run(t.Context(), documents[0], body, Choice{Routes: []admit.Route{seeing(new(string), false)}, Validate: true,
 				LimitRanges: func(string) ([]*corev1.LimitRange, error) { return c.ranges, c.err }}, kinds)
-			if got := strings.Join(r.Unjudged, ""); (r.Verdict == NotJudged) != (c.want != "") || !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			if got := strings.Join(r.Unjudged, ""); (r.Verdict == report.NotJudged) != (c.want != "") || !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("%s because of %q, want %q", r.Verdict, got, c.want)
 			}
 		})
@@ -212,7 +213,7 @@ func TestPodsOfUnnamedWorkload(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Run(t.Context(), pod, body, Choice{Routes: []admit.Route{seeing(new(string), false)}, Validate: true}, kinds)
-		if r.Verdict != Allowed || r.Name != c.name || r.Of != c.of+" → its pods" {
+		if r.Verdict != report.Allowed || r.Name != c.name || r.Of != c.of+" → its pods" {
 			t.Errorf("%s: %s %s of %q, want %s of %q: %v", c.manifest, r.Verdict, r.Name, r.Of, c.name, c.of, r.Invalid)
 		}
 	}

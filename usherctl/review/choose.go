@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/nearest"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Explained returns routes whose steps say why they acted or did nothing.
@@ -25,10 +26,10 @@ func Explained(routes []admit.Route) []admit.Route {
 
 // Choice describes what an API server would do with a request.
 type Choice struct {
-	Routes    []admit.Route // that it would call, in order: mutating ones first
-	NotCalled []NotCalled   // that are for such requests, but not for this one
-	Hint      string        // what to try when none is called
-	Documents bool          // keep the object after each step: Step.After
+	Routes    []admit.Route      // that it would call, in order: mutating ones first
+	NotCalled []report.NotCalled // that are for such requests, but not for this one
+	Hint      string             // what to try when none is called
+	Documents bool               // keep the object after each step: Step.After
 	// Validate looks whether an API server would store the object, too.
 	Validate bool
 	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
@@ -102,7 +103,7 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 		}
 		if c.NotCalled != nil {
 			if why := c.NotCalled(r, req); why != "" {
-				choice.NotCalled = append(choice.NotCalled, NotCalled{r.Path, why})
+				choice.NotCalled = append(choice.NotCalled, report.NotCalled{Path: r.Path, Why: why})
 				continue
 			}
 		}
@@ -115,9 +116,6 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 	choice.Routes = append(choice.Routes, validating...)
 	return choice
 }
-
-// noRoute is the hint for an object of a kind that no route is for.
-const noRoute = "no route is for this kind of object under this policy; `usherctl steps` lists the routes"
 
 // hint says how to reach a route for a kind of object that was sent in another way.
 func (c Chooser) hint(req *admit.Request) string {
@@ -141,7 +139,7 @@ func (c Chooser) hint(req *admit.Request) string {
 			return fmt.Sprintf("no route is for its %s; one is for %s: try %s", req.Operation, operation, c.setting("operation", string(operation))+c.andOld(operation))
 		}
 	}
-	return noRoute
+	return report.NoRoute
 }
 
 // howToReach returns a hint with the settings that make a request match a route.

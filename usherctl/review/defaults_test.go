@@ -13,6 +13,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/usherctl/report"
 )
 
 // TestDefaults: a validating route sees what the API server fills in, and the report and the mutating routes the object as it was sent.
@@ -60,9 +61,9 @@ func TestDefaults(t *testing.T) {
 					seen = string(req.Object.Bytes())
 					return nil, nil
 				}}})}
-			report := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, look)
-			if !strings.Contains(seen, c.seen) || strings.Contains(seen, c.unseen) || string(report.Before) != string(report.After) || strings.Contains(string(report.After), "25%") {
-				t.Errorf("the route saw %s, the report has %s", seen, report.After)
+			result := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, look)
+			if !strings.Contains(seen, c.seen) || strings.Contains(seen, c.unseen) || string(result.Before) != string(result.After) || strings.Contains(string(result.After), "25%") {
+				t.Errorf("the route saw %s, the report has %s", seen, result.After)
 			}
 		})
 	}
@@ -74,12 +75,12 @@ func TestUnfilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		manifest string
 		refused  field.ErrorList
-		want     Verdict
+		want     report.Verdict
 	}{
-		"passes":                  {claim, nil, NotJudged},
-		"refused":                 {claim, field.ErrorList{field.Required(field.NewPath("spec", "x"), "")}, NotJudged},
-		"a version that is known": {`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"}}`, nil, Allowed},
-		"of somebody else":        {`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`, nil, Allowed},
+		"passes":                  {claim, nil, report.NotJudged},
+		"refused":                 {claim, field.ErrorList{field.Required(field.NewPath("spec", "x"), "")}, report.NotJudged},
+		"a version that is known": {`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"}}`, nil, report.Allowed},
+		"of somebody else":        {`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`, nil, report.Allowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{}
@@ -91,9 +92,9 @@ func TestUnfilled(t *testing.T) {
 				Chain: admit.Validate(admit.AsMeta, []admit.Validator[admit.Meta]{{Name: "look", Doc: "looks", Run: func(context.Context, *admit.Request, *admit.Meta) (field.ErrorList, error) {
 					return c.refused, nil
 				}}})}
-			report := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, route)
-			if report.Verdict != c.want || (c.want == NotJudged) != strings.Contains(strings.Join(report.Unjudged, ""), "fills in for ResourceClaim of resource.k8s.io/v1beta1") {
-				t.Errorf("%s because of %q", report.Verdict, report.Unjudged)
+			result := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, route)
+			if result.Verdict != c.want || (c.want == report.NotJudged) != strings.Contains(strings.Join(result.Unjudged, ""), "fills in for ResourceClaim of resource.k8s.io/v1beta1") {
+				t.Errorf("%s because of %q", result.Verdict, result.Unjudged)
 			}
 		})
 	}

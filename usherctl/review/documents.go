@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Document is one object to review, as JSON: one of a file, or a pod that a controller would make of it.
@@ -29,7 +31,12 @@ type Document struct {
 	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
 }
 
-func (d Document) subject() Subject { return Subject{Source: d.Source, Of: d.Of} }
+func (d Document) subject() report.Subject { return report.Subject{Source: d.Source, Of: d.Of} }
+
+// NotSent returns the report of a document that could not be sent.
+func NotSent(d Document, err error) report.Report {
+	return report.Report{Subject: d.subject()}.Failing(report.Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+}
 
 // Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The
 // source "-" is standard input.

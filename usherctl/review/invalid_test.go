@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/report"
 )
 
 // TestInvalid: an API server looks at types before it calls a webhook, and at all else between the mutating and the validating ones.
@@ -23,24 +24,24 @@ func TestInvalid(t *testing.T) {
 	for _, c := range []struct {
 		name, metadata, spec string
 		route                admit.Route
-		want                 Verdict
+		want                 report.Verdict
 		says                 string
 	}{
-		{"valid", "name: p", "containers: [{name: c, image: i}]", writing("metadata/labels/a", admissionv1.Create), Allowed, ""},
-		{"valid and refused", "name: p", "containers: [{name: c, image: i}]", refuse("/validate-test"), Denied, ""},
-		{"no containers", "name: p", "", writing("metadata/labels/a", admissionv1.Create), Invalid, "spec.containers"},
-		{"no containers, and refused afterwards", "name: p", "", refuse("/validate-test"), Invalid, "spec.containers"},
-		{"no containers, and refused before", "name: p", "", refuse("/mutate-test"), Denied, "spec.containers"},
-		{"a wrong type, which is first", "name: p", "containers: {}", refuse("/mutate-test"), Invalid, "spec.containers: must be a list"},
-		{"a volume twice", "name: p", "containers: [{name: c, image: i}], volumes: [{name: a}, {name: b}, {name: a}]", refuse("/validate-test"), Invalid, `spec.volumes[2].name: Duplicate value: "a"`},
-		{"a mount of no volume", "name: p", "containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]}], volumes: [{name: a}]", refuse("/validate-test"), Invalid,
+		{"valid", "name: p", "containers: [{name: c, image: i}]", writing("metadata/labels/a", admissionv1.Create), report.Allowed, ""},
+		{"valid and refused", "name: p", "containers: [{name: c, image: i}]", refuse("/validate-test"), report.Denied, ""},
+		{"no containers", "name: p", "", writing("metadata/labels/a", admissionv1.Create), report.Invalid, "spec.containers"},
+		{"no containers, and refused afterwards", "name: p", "", refuse("/validate-test"), report.Invalid, "spec.containers"},
+		{"no containers, and refused before", "name: p", "", refuse("/mutate-test"), report.Denied, "spec.containers"},
+		{"a wrong type, which is first", "name: p", "containers: {}", refuse("/mutate-test"), report.Invalid, "spec.containers: must be a list"},
+		{"a volume twice", "name: p", "containers: [{name: c, image: i}], volumes: [{name: a}, {name: b}, {name: a}]", refuse("/validate-test"), report.Invalid, `spec.volumes[2].name: Duplicate value: "a"`},
+		{"a mount of no volume", "name: p", "containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]}], volumes: [{name: a}]", refuse("/validate-test"), report.Invalid,
 			`spec.containers[0].volumeMounts[1].name: Not found: "b"`},
-		{"a device of no volume", "name: p", "initContainers: [{name: d, image: i, volumeDevices: [{name: b, devicePath: /b}]}], containers: [{name: c, image: i}]", refuse("/validate-test"), Invalid,
+		{"a device of no volume", "name: p", "initContainers: [{name: d, image: i, volumeDevices: [{name: b, devicePath: /b}]}], containers: [{name: c, image: i}]", refuse("/validate-test"), report.Invalid,
 			`spec.initContainers[0].volumeDevices[0].name: Not found: "b"`},
-		{"another port of the node", "name: p", "hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), Invalid,
+		{"another port of the node", "name: p", "hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), report.Invalid,
 			"spec.containers[0].ports[1].hostPort: Invalid value: 82"},
-		{"another port of the node, forwarded", "name: p", "containers: [{name: c, image: i, ports: [{containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), Denied, ""},
-		{"no name", "labels: {}", "containers: [{name: c, image: i}]", refuse("/validate-test"), Invalid, "metadata.name"},
+		{"another port of the node, forwarded", "name: p", "containers: [{name: c, image: i, ports: [{containerPort: 81, hostPort: 82}]}]", refuse("/validate-test"), report.Denied, ""},
+		{"no name", "labels: {}", "containers: [{name: c, image: i}]", refuse("/validate-test"), report.Invalid, "metadata.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			documents := Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {"+c.metadata+"}\nspec: {"+c.spec+"}\n"))

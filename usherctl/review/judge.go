@@ -1,15 +1,15 @@
 package review
 
 import (
-	"fmt"
 	"strings"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/usherctl/report"
 )
 
 // passed reports whether the route did not refuse or fail.
-func (c Call) passed() bool {
+func passed(c report.Call) bool {
 	switch handlers.Outcome(c.Outcome) {
 	case handlers.Allowed, handlers.Mutated:
 		return true
@@ -19,12 +19,12 @@ func (c Call) passed() bool {
 
 // judge sets the verdict that follows from the calls. It is Allowed or Denied only if nothing that is not known here
 // could change that. What is not known is listed whatever the verdict.
-func (r *Report) judge() {
+func (r *reviewed) judge() {
 	certain, denied, failed, open := true, false, false, false
 	for _, c := range r.Calls {
-		refused, unknown := c.Outcome == string(handlers.Denied), c.unknown()
-		denied = denied || refused && certain && c.refusesAnyway()
-		failed = failed || !c.passed() && !refused && len(unknown) == 0
+		refused, unknown := c.Outcome == string(handlers.Denied), c.Unjudged()
+		denied = denied || refused && certain && refusesAnyway(c)
+		failed = failed || !passed(c) && !refused && len(unknown) == 0
 		open = open || refused
 		if !strings.HasPrefix(c.Path, "/validate-") {
 			certain = certain && len(unknown) == 0
@@ -33,27 +33,27 @@ func (r *Report) judge() {
 	}
 	switch {
 	case denied:
-		r.Verdict = Denied
+		r.Verdict = report.Denied
 	case failed:
-		r.Verdict = Errored
+		r.Verdict = report.Errored
 	case open || len(r.Unjudged) > 0:
-		r.Verdict = NotJudged
+		r.Verdict = report.NotJudged
 	}
 }
 
 // markUnjudged notes what is not known of the object that the calls were about, if anything.
-func (r *Report) markUnjudged(unknown error) {
+func (r *reviewed) markUnjudged(unknown error) {
 	if unknown == nil {
 		return
 	}
 	r.Unjudged = append(r.Unjudged, unknown.Error())
-	if r.Verdict == Allowed || r.Verdict == Denied {
-		r.Verdict = NotJudged
+	if r.Verdict == report.Allowed || r.Verdict == report.Denied {
+		r.Verdict = report.NotJudged
 	}
 }
 
 // refusesAnyway reports whether a denial does not depend on what is not known here.
-func (c Call) refusesAnyway() bool {
+func refusesAnyway(c report.Call) bool {
 	refusals := 0
 	for _, s := range c.Steps {
 		if len(s.Refused) == 0 || s.Mode != string(admit.Enforce) {
@@ -66,30 +66,9 @@ func (c Call) refusesAnyway() bool {
 	return refusals == 0 // the object was refused before any step, such as for its size
 }
 
-// unknown says what the steps of a call asked for that is not known here.
-func (c Call) unknown() (all []string) {
-	for _, s := range c.Steps {
-		for _, what := range s.Unknown {
-			all = append(all, fmt.Sprintf("%s asks for %s", s.Name, what))
-		}
-	}
-	step, _, _ := strings.Cut(c.Message, ": ")
-	for _, what := range c.failedFor {
-		if text := fmt.Sprintf("%s asks for %s", step, what); strings.Contains(c.Message, noSuchKey) && strings.Contains(c.Message, "namespaceObject") {
-			all = append(all, text+"; for labels that a Namespace may lack, write namespaceObject.metadata.?labels.?env.orValue('')")
-		} else {
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
 // askedFor adds to all steps of a call that they may have asked for something that is not known here.
-func (c *Call) askedFor(what string) {
+func askedFor(c *report.Call, what string) {
 	for i := range c.Steps {
 		c.Steps[i].Unknown = append(c.Steps[i].Unknown, what)
 	}
 }
-
-// noSuchKey is in the error of an expression that selects a field which an object lacks.
-const noSuchKey = "no such key: "

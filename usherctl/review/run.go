@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Kinds make a typed object for each kind that a route is for.
@@ -22,45 +23,48 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 
 // Run sends a review through the chosen routes in order, each seeing what those before made of the object. By kinds it warns of fields that a
 // patch adds and the type does not know.
-func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) Report {
-	report := Report{Subject: d.subject(), Verdict: Allowed, Sections: Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}
+func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) report.Report {
+	r := reviewed{report.Report{Subject: d.subject(), Verdict: report.Allowed, Sections: report.Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}}
 	if d.Duplicate != nil {
-		report.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
+		r.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
 	}
 	if size := sizeOf(body); size > handlers.MaxBody {
-		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 413,
+		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 413,
 			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
 	}
 	_, req, err := handlers.ReadReview(body)
 	if err != nil {
-		return report.fail(Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
+		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
 	}
-	report.describe(req)
+	r.describe(req)
 	arrival, unknown := choice.arrivalOf(req, d)
 	if len(choice.Routes) == 0 {
-		report.Verdict = Skipped
+		r.Verdict = report.Skipped
 	}
-	if !report.callAll(ctx, report.admit(arrival, body), choice, arrival) {
-		return report
+	if !r.callAll(ctx, r.admit(arrival, body), choice, arrival) {
+		return r.Report
 	}
-	report.judge()
-	report.markUnjudged(unknown)
-	if choice.Assumed && report.Verdict == Allowed && slices.ContainsFunc(choice.Routes, func(r admit.Route) bool { return !r.Chain.Mutates() }) {
-		report.Verdict = NotJudged
-		report.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
+	r.judge()
+	r.markUnjudged(unknown)
+	if choice.Assumed && r.Verdict == report.Allowed && slices.ContainsFunc(choice.Routes, func(route admit.Route) bool { return !route.Chain.Mutates() }) {
+		r.Verdict = report.NotJudged
+		r.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
 	}
 	if choice.Validate {
-		report.checkValid(d, arrival)
+		r.checkValid(d, arrival)
 	}
-	if slices.Contains([]Verdict{Allowed, NotJudged, Invalid}, report.Verdict) {
-		report.warnUnknown(typeOf(req.Kind, kinds))
+	if slices.Contains([]report.Verdict{report.Allowed, report.NotJudged, report.Invalid}, r.Verdict) {
+		r.warnUnknown(typeOf(req.Kind, kinds))
 	}
-	return report
+	return r.Report
 }
+
+// reviewed is the report of a review that is being made.
+type reviewed struct{ report.Report }
 
 // callAll calls the chosen routes in order. It returns false, and the report is an error, if the object that one of them returned cannot
 // be sent to the next.
-func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arrival) bool {
+func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a arrival) bool {
 	for _, route := range choice.Routes {
 		sent := body
 		if !route.Chain.Mutates() {
@@ -68,19 +72,19 @@ func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arri
 		}
 		call, after := callRoute(ctx, route, sent, choice)
 		if a.unfilled != "" && !route.Chain.Mutates() {
-			call.askedFor(a.unfilled)
+			askedFor(&call, a.unfilled)
 		}
 		if after != nil {
 			r.After = after
 			with, err := WithObject(body, after)
 			if err != nil {
-				*r = r.fail(Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
+				r.Report = r.Failing(report.Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 				return false
 			}
 			body = r.admit(a, with)
 		}
 		r.Calls = append(r.Calls, call)
-		if route.Chain.Mutates() && !call.passed() { // validating webhooks are all called, as by an API server
+		if route.Chain.Mutates() && !passed(call) { // validating webhooks are all called, as by an API server
 			break
 		}
 	}
@@ -88,7 +92,7 @@ func (r *Report) callAll(ctx context.Context, body []byte, choice Choice, a arri
 }
 
 // admit returns a review as mutating webhooks get it, and sets After if that changes the object.
-func (r *Report) admit(a arrival, body []byte) []byte {
+func (r *reviewed) admit(a arrival, body []byte) []byte {
 	if with := a.atMutating(body); !bytes.Equal(with, body) {
 		r.After = objectIn(with)
 		return with
@@ -105,7 +109,7 @@ func sizeOf(body []byte) int {
 	return compact.Len()
 }
 
-func (r *Report) describe(req *admit.Request) {
+func (r *reviewed) describe(req *admit.Request) {
 	r.Kind, r.Namespace, r.Name, r.Operation = req.Kind.Kind, req.Namespace, req.ObjectName(), string(req.Operation)
 	if req.SubResource != "" {
 		r.Kind += "/" + req.SubResource
@@ -118,11 +122,11 @@ func (r *Report) describe(req *admit.Request) {
 }
 
 // callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
-func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choice) (call Call, after json.RawMessage) {
+func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choice) (call report.Call, after json.RawMessage) {
 	call.Path = route.Path
-	var before []Operation
+	var before []report.Operation
 	d := handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
-		var now []Operation
+		var now []report.Operation
 		if req.Object != nil { // null for DELETE
 			now = operations(req.Object.Patch())
 		}
@@ -140,7 +144,7 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 	if d.Err != nil {
 		call.Message = d.Err.Error()
 		if choice.TakeUnknown != nil {
-			call.failedFor = choice.TakeUnknown()
+			call.FailedFor = choice.TakeUnknown()
 		}
 	}
 	if d.Response == nil {
@@ -150,14 +154,15 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 	if status := d.Response.Result; status != nil {
 		call.Message, call.Reason, call.Causes = status.Message, string(status.Reason), status.Details.Causes
 	}
-	after, err := call.apply(d)
+	after, err := apply(&call, d)
 	if err != nil {
 		call.Outcome, call.Message = string(handlers.Failed), err.Error()
 	}
 	return call, after
 }
 
-func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
+// apply returns the object with the patch of a decision, which the call gets.
+func apply(c *report.Call, d handlers.Decision) (json.RawMessage, error) {
 	if len(d.Response.Patch) == 0 {
 		return nil, nil
 	}
@@ -176,8 +181,8 @@ func (c *Call) apply(d handlers.Decision) (json.RawMessage, error) {
 }
 
 // step returns the result of a step: its part of the patch is the operations that were not in the patch before it.
-func step(done admit.StepResult, before, now []Operation) Step {
-	s := Step{Name: done.Name, Mode: string(done.Mode), Why: done.Why}
+func step(done admit.StepResult, before, now []report.Operation) report.Step {
+	s := report.Step{Name: done.Name, Mode: string(done.Mode), Why: done.Why}
 	if done.Override != nil {
 		s.Override = done.Override.Name
 	}
@@ -185,17 +190,17 @@ func step(done admit.StepResult, before, now []Operation) Step {
 		s.Refused = append(s.Refused, refused.Error())
 	}
 	for _, o := range now {
-		if !slices.ContainsFunc(before, func(b Operation) bool { return b.String() == o.String() }) {
+		if !slices.ContainsFunc(before, func(b report.Operation) bool { return b.String() == o.String() }) {
 			s.Patch = append(s.Patch, o)
 		}
 	}
 	return s
 }
 
-func operations(patch []jsonpatch.Operation) (list []Operation) {
+func operations(patch []jsonpatch.Operation) (list []report.Operation) {
 	for _, o := range patch {
 		value, _ := o.Value.(json.RawMessage)
-		list = append(list, Operation{Op: o.Operation, Path: o.Path, Value: value})
+		list = append(list, report.Operation{Op: o.Operation, Path: o.Path, Value: value})
 	}
 	return list
 }
@@ -225,7 +230,7 @@ func EditRequest(body []byte, edit func(request map[string]json.RawMessage)) ([]
 
 // checkValid looks whether an API server would store the object that a manifest creates, and the workload of a pod. It looks at
 // types before it calls a webhook, and at all else after the mutating ones.
-func (r *Report) checkValid(d Document, a arrival) {
+func (r *reviewed) checkValid(d Document, a arrival) {
 	if !a.created {
 		return
 	}
@@ -239,8 +244,8 @@ func (r *Report) checkValid(d Document, a arrival) {
 	if len(r.Invalid) == 0 {
 		r.Invalid = refusedByRanges(r.After, a.ranges)
 	}
-	stopped := slices.ContainsFunc(r.Calls, func(c Call) bool { return !strings.HasPrefix(c.Path, "/validate-") && !c.passed() })
+	stopped := slices.ContainsFunc(r.Calls, func(c report.Call) bool { return !strings.HasPrefix(c.Path, "/validate-") && !passed(c) })
 	if len(before) > 0 || len(r.Invalid) > 0 && !stopped {
-		r.Verdict = Invalid
+		r.Verdict = report.Invalid
 	}
 }

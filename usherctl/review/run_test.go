@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
 )
 
 // writing is a route with one step that sets a field of a pod.
@@ -26,7 +27,7 @@ func writing(path string, operations ...admissionv1.Operation) admit.Route {
 			}}})}
 }
 
-func runOn(t *testing.T, manifest string, o Options, routes ...admit.Route) Report {
+func runOn(t *testing.T, manifest string, o Options, routes ...admit.Route) report.Report {
 	t.Helper()
 	documents := Read("test", strings.NewReader(manifest))
 	if len(documents) != 1 {
@@ -49,8 +50,8 @@ func TestUnknownFieldIsTold(t *testing.T) {
 		"spec/nodeName":         "",
 		"metadata/labels/a.b/c": "",
 	} {
-		report := runOn(t, pod, Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
-		got := strings.Join(report.Calls[0].Warnings, "\n")
+		result := runOn(t, pod, Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
+		got := strings.Join(result.Calls[0].Warnings, "\n")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: warnings %q, want %q", path, got, want)
 		}
@@ -60,12 +61,12 @@ func TestUnknownFieldIsTold(t *testing.T) {
 // Each route sees what those before made of the object.
 func TestRoutesRunOnOneAnother(t *testing.T) {
 	second := writing("spec/second", admissionv1.Create)
-	report := runOn(t, pod, Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
-	if after := string(report.After); !strings.Contains(after, `"first":"x"`) || !strings.Contains(after, `"second":"x"`) {
+	result := runOn(t, pod, Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
+	if after := string(result.After); !strings.Contains(after, `"first":"x"`) || !strings.Contains(after, `"second":"x"`) {
 		t.Errorf("after: %s", after)
 	}
-	if len(report.Calls) != 3 || report.Calls[1].Outcome != "mutated" || report.Calls[2].Outcome != "allowed" || report.Namespace != "n" {
-		t.Errorf("%+v", report)
+	if len(result.Calls) != 3 || result.Calls[1].Outcome != "mutated" || result.Calls[2].Outcome != "allowed" || result.Namespace != "n" {
+		t.Errorf("%+v", result)
 	}
 }
 
@@ -77,8 +78,8 @@ func TestOldObject(t *testing.T) {
 			return nil
 		}}})}
 	o := Options{Operation: admissionv1.Update, SubResource: "status", User: "me", Groups: []string{"a", "b"}, Old: []byte(`{"old":1}`)}
-	if report := runOn(t, pod, o, look); report.Verdict != "allowed" || seen != `{"old":1}mea,b` {
-		t.Errorf("%+v saw %s", report, seen)
+	if result := runOn(t, pod, o, look); result.Verdict != "allowed" || seen != `{"old":1}mea,b` {
+		t.Errorf("%+v saw %s", result, seen)
 	}
 	o.Old = nil
 	if runOn(t, pod, o, look); !strings.Contains(seen, `"mine":1`) {
@@ -95,8 +96,8 @@ func TestDelete(t *testing.T) {
 				seen = string(req.Operation) + " " + req.ObjectName()
 				return nil, nil
 			}}})}
-	if report := runOn(t, pod, Options{Operation: admissionv1.Delete}, look); report.Verdict != "allowed" || seen != "DELETE p" {
-		t.Errorf("%+v saw %q", report, seen)
+	if result := runOn(t, pod, Options{Operation: admissionv1.Delete}, look); result.Verdict != "allowed" || seen != "DELETE p" {
+		t.Errorf("%+v saw %q", result, seen)
 	}
 }
 
@@ -151,12 +152,12 @@ func TestOtherOperations(t *testing.T) {
 		o       Options
 		route   admit.Route
 		assumed bool
-		want    Verdict
+		want    report.Verdict
 	}{
-		{"created", Options{Operation: admissionv1.Create}, check, false, Skipped},
-		{"changed", Options{Operation: admissionv1.Update, Old: []byte(`{"metadata":{"name":"p"}}`)}, check, false, Allowed},
-		{"changed from what is not known", Options{Operation: admissionv1.Update}, check, true, NotJudged},
-		{"changed, and not checked", Options{Operation: admissionv1.Update}, updates, true, Allowed},
+		{"created", Options{Operation: admissionv1.Create}, check, false, report.Skipped},
+		{"changed", Options{Operation: admissionv1.Update, Old: []byte(`{"metadata":{"name":"p"}}`)}, check, false, report.Allowed},
+		{"changed from what is not known", Options{Operation: admissionv1.Update}, check, true, report.NotJudged},
+		{"changed, and not checked", Options{Operation: admissionv1.Update}, updates, true, report.Allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body, err := AsReview(documents[0], c.o, NewCatalogue(nil))
@@ -168,9 +169,9 @@ func TestOtherOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 			choice.Assumed = c.assumed
-			report := Run(t.Context(), documents[0], body, choice, kinds)
-			if report.Verdict != c.want || (c.want == Skipped) != strings.Contains(report.Hint, "try --operation UPDATE and --old") {
-				t.Errorf("%s %q %q", report.Verdict, report.Unjudged, report.Hint)
+			result := Run(t.Context(), documents[0], body, choice, kinds)
+			if result.Verdict != c.want || (c.want == report.Skipped) != strings.Contains(result.Hint, "try --operation UPDATE and --old") {
+				t.Errorf("%s %q %q", result.Verdict, result.Unjudged, result.Hint)
 			}
 		})
 	}
@@ -189,7 +190,7 @@ var kinds = Kinds{{Version: "v1", Kind: "Pod"}: func() any { return &corev1.Pod{
 
 // TestNotesAreMembers: what suites say beside the calls stands in the JSON before the hint, each under its name.
 func TestNotesAreMembers(t *testing.T) {
-	r := Report{Subject: Subject{Kind: "Pod"}, Hint: "try", Notes: []suite.Note{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
+	r := report.Report{Subject: report.Subject{Kind: "Pod"}, Hint: "try", Notes: []suite.Note{{Name: "quota", Value: map[string]int{"a": 1}}, {Name: "profiles", Value: []string{"b"}}}}
 	text, err := json.Marshal(r)
 	if err != nil || !strings.HasSuffix(string(text), `,"quota":{"a":1},"profiles":["b"],"hint":"try"}`) {
 		t.Errorf("%s, %v", text, err)

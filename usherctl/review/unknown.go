@@ -21,7 +21,7 @@ func typeOf(kind metav1.GroupVersionKind, kinds Kinds) func() any {
 }
 
 // warnUnknown warns of fields that a patch added and the type does not know: the API server drops them without a word.
-func (r *Report) warnUnknown(make func() any) {
+func (r *reviewed) warnUnknown(make func() any) {
 	if make == nil || len(r.Calls) == 0 {
 		return
 	}
@@ -34,9 +34,6 @@ func (r *Report) warnUnknown(make func() any) {
 		}
 	}
 }
-
-// refusedByKubectl says what becomes of an unknown field.
-const refusedByKubectl = ": kubectl refuses it, and the API server drops it"
 
 // unknown lists the fields that a type does not know.
 func unknown(raw []byte, into any) (fields []string) {

@@ -11,7 +11,7 @@ import (
 
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 const unknown = "not known"
@@ -44,23 +44,23 @@ func Text(to io.Writer, u suite.Usage, color bool) {
 }
 
 // ExitOf returns the exit code for an answer: about the planned pods, or without any, about what is left.
-func ExitOf(u suite.Usage) review.Exit {
-	code := review.Fine
+func ExitOf(u suite.Usage) report.Exit {
+	code := report.Fine
 	for _, t := range u.Takes {
 		switch t.Fits {
 		case suite.FitsNo:
-			return review.Refused
+			return report.Refused
 		case suite.FitsUnknown:
-			code = review.Unjudged
+			code = report.Unjudged
 		}
 	}
 	if len(u.Takes) > 0 {
 		return code
 	}
 	if len(u.Unknown) > 0 || slices.ContainsFunc(u.Quotas, leftUnknown) {
-		return review.Unjudged
+		return report.Unjudged
 	}
-	return review.Fine
+	return report.Fine
 }
 
 // leftUnknown reports whether it is not known what a quota has left.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -150,14 +151,14 @@ func TestExit(t *testing.T) {
 	}
 	for i, c := range []struct {
 		usage suite.Usage
-		want  review.Exit
+		want  report.Exit
 	}{
-		{suite.Usage{}, review.Fine}, {suite.Usage{Unknown: []string{"x"}}, review.Unjudged},
-		{suite.Usage{Unknown: []string{"x"}, Quotas: quota(suite.ResourceUsage{Left: says("1")}).Quotas}, review.Unjudged},
-		{quota(suite.ResourceUsage{Left: says("1")}), review.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), review.Unjudged},
-		{quota(suite.ResourceUsage{}), review.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), review.Fine},
-		{suite.Usage{Quotas: []suite.QuotaUsage{{}}}, review.Unjudged},
-		{takes(suite.FitsYes), review.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), review.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), review.Refused},
+		{suite.Usage{}, report.Fine}, {suite.Usage{Unknown: []string{"x"}}, report.Unjudged},
+		{suite.Usage{Unknown: []string{"x"}, Quotas: quota(suite.ResourceUsage{Left: says("1")}).Quotas}, report.Unjudged},
+		{quota(suite.ResourceUsage{Left: says("1")}), report.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), report.Unjudged},
+		{quota(suite.ResourceUsage{}), report.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), report.Fine},
+		{suite.Usage{Quotas: []suite.QuotaUsage{{}}}, report.Unjudged},
+		{takes(suite.FitsYes), report.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), report.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), report.Refused},
 	} {
 		if got := ExitOf(c.usage); got != c.want {
 			t.Errorf("%d: %v, want %v", i, got, c.want)

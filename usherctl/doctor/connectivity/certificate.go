@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // soon is the time before its end from which a certificate is reported, unless it is short-lived.
@@ -33,7 +33,7 @@ func certificateProblems(about Subject, roots bundle, s serving, now time.Time) 
 			"server it is %s. Wait, or correct the clock of the machine that has made it.", t, s.from, minute(leaf.NotBefore), minute(now)))
 	case endsSoon(leaf, now):
 		add(problem("certificate-expires-soon", about, "the certificate of %s (%s) expires on %s, in %s, and has not been renewed.",
-			t, s.from, minute(leaf.NotAfter), left(leaf, now)).as(review.Warning))
+			t, s.from, minute(leaf.NotAfter), left(leaf, now)).as(report.Warning))
 	}
 	inTime := !now.After(leaf.NotAfter) && !now.Before(leaf.NotBefore)
 	if leaf.VerifyHostname(t.name()) != nil {
@@ -65,7 +65,7 @@ func nameProblem(about Subject, leaf *x509.Certificate, s serving) *Problem {
 			"name %s, which is ignored. Issue it with the DNS name %s.", t, s.from, leaf.Subject.CommonName, t.name())
 	}
 	return problem("certificate-name", about, "the certificate of %s (%s) is valid for %s, not for %s. Issue it with that DNS name.",
-		t, s.from, review.List(names), t.name())
+		t, s.from, report.List(names), t.name())
 }
 
 // publicProblems returns the finding for a certificate that is called by a URL, without a caBundle, and that the CAs of this machine do not
@@ -88,7 +88,7 @@ func trustProblems(about Subject, roots bundle, s serving, now time.Time) []*Pro
 	}
 	if endsSoon(root, now) && !now.After(s.chain[0].NotAfter) {
 		return []*Problem{problem("ca-expires-soon", about, "the CA %s in clientConfig.caBundle expires on %s, in %s.",
-			subjectOf(root), minute(root.NotAfter), left(root, now)).as(review.Warning)}
+			subjectOf(root), minute(root.NotAfter), left(root, now)).as(report.Warning)}
 	}
 	return staleProblems(about, roots, now)
 }
@@ -105,7 +105,7 @@ func staleProblems(about Subject, roots bundle, now time.Time) []*Problem {
 		return nil
 	}
 	return []*Problem{problem("ca-bundle-stale", about, "clientConfig.caBundle also holds what has expired: %s. It does no "+
-		"harm.", review.List(stale)).as(review.Info)}
+		"harm.", report.List(stale)).as(report.Info)}
 }
 
 // verifier returns the certificate of a bundle that verifies what a server sends at some time, or nil.
@@ -137,7 +137,7 @@ func untrusted(about Subject, roots bundle, s serving, now time.Time) *Problem {
 	if root == nil {
 		return problem("ca-bundle-mismatch", about, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
 			"issued by %s, and the caBundle holds %s. It is the CA of another certificate, or of an older one.",
-			t, s.from, issuer(s.chain), review.List(subjects(roots.certificates)))
+			t, s.from, issuer(s.chain), report.List(subjects(roots.certificates)))
 	}
 	for _, c := range append(slices.Clone(s.chain[1:]), root) {
 		if now.After(c.NotAfter) {

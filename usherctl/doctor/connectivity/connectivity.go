@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Cluster is a cluster with the webhooks whose reachability is examined.
@@ -35,7 +35,7 @@ type Webhook struct {
 // Problem is a reason why a webhook cannot be called, or soon cannot, or why that is unknown.
 type Problem struct {
 	ID       string // also the anchor of its section in docs/troubleshooting.md
-	Severity review.Severity
+	Severity report.Severity
 	Text     string
 	Subject
 }
@@ -52,11 +52,11 @@ type Subject struct {
 
 // problem returns a problem that is an error.
 func problem(id string, about Subject, format string, args ...any) *Problem {
-	return &Problem{ID: id, Severity: review.Error, Text: fmt.Sprintf(format, args...), Subject: about}
+	return &Problem{ID: id, Severity: report.Error, Text: fmt.Sprintf(format, args...), Subject: about}
 }
 
 // as returns the problem with another severity.
-func (p *Problem) as(severity review.Severity) *Problem {
+func (p *Problem) as(severity report.Severity) *Problem {
 	p.Severity = severity
 	return p
 }
@@ -66,9 +66,9 @@ func Unread(err error, what string) *Problem {
 	about := Subject{Err: err}
 	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
 		return problem("not-readable", about, "%s may not be read. Not looked at: %s. deploy/doctor.yaml has a ClusterRole with all rights that "+
-			"are needed.", unreadable.What, what).as(review.Unknown)
+			"are needed.", unreadable.What, what).as(report.Unknown)
 	}
-	return problem("not-readable", about, "%v. Not looked at: %s.", err, what).as(review.Unknown)
+	return problem("not-readable", about, "%v. Not looked at: %s.", err, what).as(report.Unknown)
 }
 
 // PodLabels returns the labels of the pods that a webhook is served by; nil: unknown.
@@ -80,7 +80,7 @@ func (c *Cluster) Problems(w Webhook) []*Problem {
 	t, roots := TargetOf(w.Client), readBundle(w.Client.CABundle)
 	b := c.backends[t]
 	about := Subject{Target: t, Service: b.service, Secret: b.secret}
-	if found := c.wayProblem(w, t, b); found != nil && found.Severity != review.Warning {
+	if found := c.wayProblem(w, t, b); found != nil && found.Severity != report.Warning {
 		return []*Problem{found}
 	} else if found != nil { // what it is does not matter to the rest
 		return append([]*Problem{found}, bundleProblems(w, about, roots)...)
@@ -92,13 +92,13 @@ func (c *Cluster) Problems(w Webhook) []*Problem {
 	if s := b.serving(); s != nil {
 		return append(all, certificateProblems(about, roots, *s, c.Source.Now())...)
 	}
-	if len(all) > 0 && all[0].Severity == review.Error { // what it would have to verify does not matter
+	if len(all) > 0 && all[0].Severity == report.Error { // what it would have to verify does not matter
 		return all
 	}
 	if now := c.Source.Now(); len(roots.certificates) > 0 && !slices.ContainsFunc(roots.certificates,
 		func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
 		return append(all, problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s",
-			review.List(subjects(roots.certificates)), w.Consequence))
+			report.List(subjects(roots.certificates)), w.Consequence))
 	}
 	if c.Source.Live() {
 		all = append(all, b.unseen(t))
@@ -153,9 +153,9 @@ func (b *backend) unseen(t Target) *Problem {
 	}
 	if loopback(t.name()) {
 		return problem("certificate-not-seen", Subject{Target: t}, "%s leads to the machine of each API server itself, and what listens there "+
-			"cannot be seen from this machine. Run usherctl doctor on the machines of the control plane.", t).as(review.Unknown)
+			"cannot be seen from this machine. Run usherctl doctor on the machines of the control plane.", t).as(report.Unknown)
 	}
 	return problem("certificate-not-seen", Subject{Target: t},
 		"whether clientConfig.caBundle verifies the certificate of %s is unknown: it cannot be reached from this machine, and no annotation "+
-			"names a Secret with it. Run usherctl doctor as a pod of the cluster.", t).as(review.Unknown)
+			"names a Secret with it. Run usherctl doctor as a pod of the cluster.", t).as(report.Unknown)
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/report"
 )
 
 // Target describes where the API server calls: a port of a Service, or a URL.
@@ -75,7 +75,7 @@ func serviceProblem(w Webhook, t Target, service corev1.Service) *Problem {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return problem("service-external-name", about, "the Service %s/%s is of type ExternalName, for %s: the API server calls that "+
 			"host, whose certificate must be valid for %s all the same, and refuses such a Service with --enable-aggregator-routing. "+
-			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name()).as(review.Warning)
+			"Use clientConfig.url, or a Service with EndpointSlices.", service.Namespace, service.Name, service.Spec.ExternalName, t.name()).as(report.Warning)
 	case port == nil:
 		var has []string
 		for _, p := range service.Spec.Ports {
@@ -100,7 +100,7 @@ func ports(all []string) string {
 	case 1:
 		return "only port " + all[0]
 	}
-	return "the ports " + review.List(all)
+	return "the ports " + report.List(all)
 }
 
 // portOf returns a port of a Service by its number, or nil.

@@ -1,4 +1,4 @@
-package review
+package report
 
 import (
 	"fmt"
@@ -14,9 +14,12 @@ func Summary(reports []Report) string {
 	return plural(len(reports), "object", true) + ": " + counts(reports, Allowed, Denied, Invalid, NotJudged, Errored, Skipped)
 }
 
+// noRoute is the hint for an object of a kind that no route is for.
+const NoRoute = "no route is for this kind of object under this policy; `usherctl steps` lists the routes"
+
 // Unrouted reports whether an object was skipped because no route is for its kind, and there is nothing else to say of it.
 func Unrouted(r Report) bool {
-	return r.Verdict == Skipped && r.Hint == noRoute && len(r.Warnings)+len(r.Webhooks)+len(r.Notes) == 0
+	return r.Verdict == Skipped && r.Hint == NoRoute && len(r.Warnings)+len(r.Webhooks)+len(r.Notes) == 0
 }
 
 // UnroutedText names the kinds of the unrouted objects on one line, with their numbers, or returns "".

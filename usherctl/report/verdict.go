@@ -1,4 +1,4 @@
-package review
+package report
 
 import "slices"
 
@@ -45,6 +45,9 @@ func (r Report) Exit() Exit {
 	}
 	return worst
 }
+
+// refusedByKubectl says what becomes of an unknown field.
+const refusedByKubectl = ": kubectl refuses it, and the API server drops it"
 
 // Strictly returns what is wrong with an object that is otherwise fine: no route handles it, or kubectl refuses its fields.
 func (r Report) Strictly() (findings []Finding) {

@@ -1,4 +1,4 @@
-package review
+package report
 
 import (
 	"fmt"
@@ -123,7 +123,7 @@ func callText(b *strings.Builder, c Call, style Style) {
 	switch {
 	case c.Outcome == "denied":
 		verdict = fmt.Sprintf("%s, %d %s", c.Outcome, c.Code, c.Reason)
-	case c.Outcome != "mutated" && len(c.unknown()) > 0:
+	case c.Outcome != "mutated" && len(c.Unjudged()) > 0:
 		verdict, color = string(NotJudged), answer.Colors[string(NotJudged)]
 	}
 	if c.Webhook != "" {

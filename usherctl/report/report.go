@@ -1,9 +1,12 @@
-package review
+// Package report has what the tools say, in the forms that people and other programs read: findings, verdicts and exit codes, as harmless text, JSON
+// and JUnit.
+package report
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,7 +152,7 @@ type Call struct {
 	Steps   []Step      `json:"steps,omitempty"`
 	Patch   []Operation `json:"patch,omitempty"`
 
-	failedFor []string // what the step that failed asked for, and is not known here
+	FailedFor []string `json:"-"` // what the step that failed asked for, and is not known here
 
 	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.
 	// Configuration and Webhook are its names, and Round counts from 1: in round 2 it was called again.
@@ -184,17 +187,34 @@ type Step struct {
 // Operation is one operation of a JSON patch.
 type Operation = answer.Operation
 
-// NotSent returns the report of a document that could not be sent.
-func NotSent(d Document, err error) Report {
-	return Report{Subject: d.subject()}.fail(Call{Outcome: string(handlers.Invalid), Message: err.Error()})
-}
-
 // Examined returns the report of what was examined, with the verdict that follows from its findings.
 func Examined(s Subject, findings ...Finding) Report {
 	return Report{Subject: s, Verdict: VerdictOf(findings), Findings: findings}
 }
 
-func (r Report) fail(call Call) Report {
+// fail returns the report with a call that failed, and as an error.
+func (r Report) Failing(call Call) Report {
 	r.Calls, r.Verdict = append(r.Calls, call), Errored
 	return r
 }
+
+// unknown says what the steps of a call asked for that is not known here.
+func (c Call) Unjudged() (all []string) {
+	for _, s := range c.Steps {
+		for _, what := range s.Unknown {
+			all = append(all, fmt.Sprintf("%s asks for %s", s.Name, what))
+		}
+	}
+	step, _, _ := strings.Cut(c.Message, ": ")
+	for _, what := range c.FailedFor {
+		if text := fmt.Sprintf("%s asks for %s", step, what); strings.Contains(c.Message, noSuchKey) && strings.Contains(c.Message, "namespaceObject") {
+			all = append(all, text+"; for labels that a Namespace may lack, write namespaceObject.metadata.?labels.?env.orValue('')")
+		} else {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// noSuchKey is in the error of an expression that selects a field which an object lacks.
+const noSuchKey = "no such key: "
