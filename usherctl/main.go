@@ -5,14 +5,16 @@ import (
 	"context"
 	"os"
 
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/routes"
 	"usher.dev/usher/usherctl/command"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 func main() {
-	program := command.Program{Suites: routes.Suites(), Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	os.Exit(program.Run(context.Background(), os.Args[1:]))
+	env := tool.Env{Suites: routes.Suites(), Version: version, Streams: cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
+	os.Exit(command.Run(context.Background(), env, os.Args[1:]))
 }

@@ -4,7 +4,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -12,25 +11,15 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/printable"
-	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
-
-// Program is usherctl, for the suites of a usher.
-type Program struct {
-	Suites  suite.List
-	Version string
-	In      io.Reader
-	Out     io.Writer
-	Err     io.Writer
-}
 
 // Run runs the command that the arguments name, and returns the exit code. 0: done, or allowed; 1: denied; 2: an error, also if the
 // output could not be written.
-func (p Program) Run(ctx context.Context, args []string) int {
-	out := &cli.Output{Writer: p.Out}
-	p.Out = out
-	root := p.Root()
+func Run(ctx context.Context, env tool.Env, args []string) int {
+	out := &cli.Output{Writer: env.Out}
+	env.Out = out
+	root := Root(env)
 	root.SetArgs(args)
 	if len(args) > 0 && args[0] == "completion" {
 		cli.CheckShells(root)
@@ -38,28 +27,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	err := out.WithWriteError(root.ExecuteContext(ctx))
 	code := cli.ExitCode(err)
 	if code == 2 {
-		_, _ = fmt.Fprintf(p.Err, "usherctl: %s\n", printable.Lines(err.Error()))
+		_, _ = fmt.Fprintf(env.Err, "usherctl: %s\n", printable.Lines(err.Error()))
 	}
 	return code
-}
-
-// exit returns the error that ends a command with an exit code: nil, cli.ErrDenied, or what could not be judged.
-func exit(code report.Exit, unjudged string) error {
-	switch code {
-	case report.Fine:
-		return nil
-	case report.Refused:
-		return cli.ErrDenied
-	}
-	return errors.New(unjudged)
-}
-
-// printReports prints reports for other programs: as json, or as junit with the name of the command as its suite.
-func (p Program) printReports(output, command string, reports []report.Report) error {
-	if output == "junit" {
-		return report.JUnit(p.Out, command, reports)
-	}
-	return report.WriteJSON(p.Out, reports)
 }
 
 // next is what usherctl prints without arguments.
@@ -74,39 +44,34 @@ None but the last needs a cluster. usherctl --help lists all commands.
 `
 
 // Root returns the program's command with all others below it.
-func (p Program) Root() *cobra.Command {
+func Root(env tool.Env) *cobra.Command {
 	root := &cobra.Command{
-		Use: "usherctl", Short: "usherctl helps with admission webhooks, and with usher", Version: p.Version, Args: cli.NoArgs,
+		Use: "usherctl", Short: "usherctl helps with admission webhooks, and with usher", Version: env.Version, Args: cli.NoArgs,
 		Example: `  # what could you do next?
   usherctl`,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(p.Out, next)
+			_, err := io.WriteString(env.Out, next)
 			return err
 		},
 	}
-	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
 	cobra.EnableCommandSorting = false
-	root.SetUsageFunc(cli.Usage(p.Suites.Names()))
+	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
-	cli.AddGroup(root, "Write and test policies", p.reviewCommand(), p.testCommand(), p.stepsCommand(), p.schemaCommand(), p.newCommand())
-	cli.AddGroup(root, "Look into a cluster", p.doctorCommand(), p.explainCommand(), p.quotaCommand())
-	cli.AddGroup(root, "Learn", p.learnCommand(), p.playgroundCommand())
-	root.AddCommand(p.versionCommand())
-	p.completion().AddTo(root)
+	cli.AddGroup(root, "Write and test policies", reviewCommand(env), testCommand(env), stepsCommand(env), schemaCommand(env), newCommand(env))
+	cli.AddGroup(root, "Look into a cluster", doctorCommand(env), explainCommand(env), quotaCommand(env))
+	cli.AddGroup(root, "Learn", learnCommand(env), playgroundCommand(env))
+	root.AddCommand(versionCommand(env))
+	completion(env).AddTo(root)
 	return root
 }
 
-func (p Program) versionCommand() *cobra.Command {
+func versionCommand(env tool.Env) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usherctl version", RunE: func(*cobra.Command, []string) error {
-		_, err := fmt.Fprintln(p.Out, p.Version)
+		_, err := fmt.Fprintln(env.Out, env.Version)
 		return err
 	}}
 }
-
-func (p Program) streams() cli.Streams { return cli.Streams{In: p.In, Out: p.Out, Err: p.Err} }
-
-// style returns how text is printed: in color on a terminal.
-func (p Program) style() report.Style { return report.Style{Style: p.streams().Style()} }

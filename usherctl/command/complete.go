@@ -5,13 +5,15 @@ import (
 
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/learn"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // completion says how a shell completes the values of flags, and the arguments of commands.
-func (p Program) completion() cli.Completion {
+func completion(env tool.Env) cli.Completion {
 	values := map[string]cobra.CompletionFunc{
-		"suite": cli.Values(p.Suites.Names()...), "path": flags.CompletePaths(p.Suites), "feature-gates": flags.CompleteGates(p.Suites),
+		"suite": cli.Values(env.Suites.Names()...), "path": flags.CompletePaths(env.Suites), "feature-gates": flags.CompleteGates(env.Suites),
 		"namespace": flags.CompleteNamespaces,
 		"output":    cli.Values("text", "json", "junit"), "operation": cli.Values("CREATE", "UPDATE", "DELETE", "CONNECT"),
 		"cluster": cli.Values("files", "api"),
@@ -22,7 +24,7 @@ func (p Program) completion() cli.Completion {
 		"review": cli.Values("text", "patch", "json", "junit", "review"), "steps": cli.Values("text", "json"),
 	}
 	arguments := map[string]cobra.CompletionFunc{
-		"review": cli.Manifests, "doctor": cli.Manifests, "test": cli.Directories, "steps": p.completeSteps,
+		"review": cli.Manifests, "doctor": cli.Manifests, "test": cli.Directories, "steps": completeSteps(env.Suites),
 		"learn": completeLessons, "check": completeLessons, "hint": completeLessons, "reset": completeLessons, "solution": completeLessons,
 	}
 	return cli.Completion{Flags: values, Outputs: outputs, Arguments: arguments}
@@ -40,7 +42,9 @@ func completeLessons(_ *cobra.Command, args []string, _ string) (names []string,
 }
 
 // completeSteps completes the name of a step.
-func (p Program) completeSteps(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	steps, _ := p.Suites.Steps()
-	return steps, cobra.ShellCompDirectiveNoFileComp
+func completeSteps(suites suite.List) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		steps, _ := suites.Steps()
+		return steps, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // doctorOptions are the flags of usherctl doctor.
@@ -50,7 +51,7 @@ Without --canary, the command only reads. It waits at most 5 s for an answer.
 The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or determined.`
 
 // doctorCommand is `usherctl doctor`.
-func (p Program) doctorCommand() *cobra.Command {
+func doctorCommand(env tool.Env) *cobra.Command {
 	o := doctorOptions{clusterSource: flags.Cluster{Source: "api"}}
 	c := &cobra.Command{Use: "doctor [flags] [FILE...]", Short: "find out what is wrong with webhook configurations, and why a webhook is not called",
 		Long: doctorHelp, Example: `  # what is wrong with the webhooks of the cluster that kubectl uses?
@@ -60,9 +61,9 @@ func (p Program) doctorCommand() *cobra.Command {
   # is usher really called for a new pod? (asks, then sends a dry run)
   usherctl doctor --canary -n shop`}
 	o.addTo(c.Flags())
-	o.examine.addTo(c.Flags(), p.Suites)
-	suites := flags.AddSuites(c, p.Suites, false, p.Err)
-	p.Suites = suites.List
+	o.examine.addTo(c.Flags(), env.Suites)
+	suites := flags.AddSuites(c, env.Suites, false, env.Err)
+	env.Suites = suites.List
 	c.RunE = func(c *cobra.Command, files []string) (err error) {
 		if o.gates, err = suites.Parsed("files"); err != nil {
 			return err
@@ -74,13 +75,13 @@ func (p Program) doctorCommand() *cobra.Command {
 		if o.clusterSource.Dir != "" && !c.Flags().Changed("cluster") {
 			o.clusterSource.Source = "files"
 		}
-		if err := o.parse(p, c.Flags()); err != nil {
+		if err := o.parse(env.Streams, c.Flags()); err != nil {
 			return err
 		}
 		if err := cmp.Or(o.check(), o.checkCanary(c.Flags())); err != nil {
 			return err
 		}
-		return p.doctor(c.Context(), o)
+		return doctorRun(c.Context(), env, o)
 	}
 	return c
 }
@@ -113,44 +114,44 @@ func (o *doctorOptions) check() error {
 }
 
 // doctor examines the cluster, or what it does with some objects.
-func (p Program) doctor(ctx context.Context, o doctorOptions) error {
+func doctorRun(ctx context.Context, env tool.Env, o doctorOptions) error {
 	if o.list {
-		return p.printChecks(o.output)
+		return printChecks(env, o.output)
 	}
-	examine := p.examine
+	examine := doctorExamine
 	ofObjects := len(o.files) > 0 || o.canary
 	switch {
 	case o.canary:
-		examine = p.sendCanaries
+		examine = sendCanaries
 	case ofObjects:
-		examine = p.examineRequests
+		examine = examineRequests
 	}
-	reports, err := examine(ctx, o)
+	reports, err := examine(ctx, env, o)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.output != "text":
-		if err := p.printReports(o.output, "usherctl doctor", reports); err != nil {
+		if err := report.Write(env.Out, o.output, "usherctl doctor", reports); err != nil {
 			return err
 		}
 	case ofObjects:
 		for _, result := range reports {
-			report.Text(p.Out, result, p.style())
-			_, _ = fmt.Fprintln(p.Out)
+			report.Text(env.Out, result, env.Style())
+			_, _ = fmt.Fprintln(env.Out)
 		}
 	default:
-		p.printExamination(reports)
+		printExamination(env, reports)
 	}
-	return exit(report.ExitOf(reports), "something could not be examined")
+	return report.ExitOf(reports).Err("something could not be examined")
 }
 
 // printChecks prints what doctor looks for, in the order of its findings' weight.
-func (p Program) printChecks(output string) error {
+func printChecks(env tool.Env, output string) error {
 	if output == "json" {
-		return report.WriteJSON(p.Out, doctor.Checks())
+		return report.WriteJSON(env.Out, doctor.Checks())
 	}
-	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	for _, c := range doctor.Checks() {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", c.ID, c.Severity, c.Doc)
 	}
@@ -159,16 +160,16 @@ func (p Program) printChecks(output string) error {
 }
 
 // examineRequests examines for each object which webhooks are called.
-func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]report.Report, error) {
+func examineRequests(ctx context.Context, env tool.Env, o doctorOptions) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
 	}
-	usher, err := p.usherIn(ctx, source, o)
+	usher, err := usherIn(ctx, env, source, o)
 	if err != nil {
 		return nil, err
 	}
-	examiner, err := p.examinerOf(ctx, source)
+	examiner, err := examinerOf(ctx, env, source)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (p Program) examineRequests(ctx context.Context, o doctorOptions) ([]report
 	if err != nil {
 		return nil, err
 	}
-	documents, err := p.documentsOf(o)
+	documents, err := documentsOf(env, o)
 	if err != nil {
 		return nil, err
 	}
@@ -225,8 +226,8 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.
-func (p Program) documentsOf(o doctorOptions) ([]review.Document, error) {
-	documents := p.readDocuments(o.files, o.recursive)
+func documentsOf(env tool.Env, o doctorOptions) ([]review.Document, error) {
+	documents := readDocuments(env.Streams, o.files, o.recursive)
 	err := review.CheckTemplates(documents, o.templates)
 	if err != nil || !o.makesPods() {
 		return documents, err
@@ -234,6 +235,6 @@ func (p Program) documentsOf(o doctorOptions) ([]review.Document, error) {
 	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
 }
 
-func (p Program) examinerOf(ctx context.Context, source reader.Source) (*doctor.Examiner, error) {
-	return doctor.NewExaminer(ctx, source, review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gate.Defaults(p.Suites.Gates()))))
+func examinerOf(ctx context.Context, env tool.Env, source reader.Source) (*doctor.Examiner, error) {
+	return doctor.NewExaminer(ctx, source, review.NewCatalogue(env.Suites.Table(suite.NoPolicy, gate.Defaults(env.Suites.Gates()))))
 }

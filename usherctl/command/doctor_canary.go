@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // checkCanary checks the flags that --canary does not go with.
@@ -33,7 +34,7 @@ func (o *doctorOptions) checkCanary(set *pflag.FlagSet) error {
 }
 
 // sendCanaries sends the objects of the files, or else a pod, as dry runs, and says which webhooks of usher have answered.
-func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []report.Report, err error) {
+func sendCanaries(ctx context.Context, env tool.Env, o doctorOptions) (reports []report.Report, err error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 	documents := []review.Document{doctor.CanaryPod()}
 	what := "the creation of a pod in namespace " + o.Namespace
 	if len(o.files) > 0 {
-		if documents, err = p.documentsOf(o); err != nil {
+		if documents, err = documentsOf(env, o); err != nil {
 			return nil, err
 		}
 		what = fmt.Sprintf("the creation of what is in %s", report.List(o.files))
@@ -50,14 +51,14 @@ func (p Program) sendCanaries(ctx context.Context, o doctorOptions) (reports []r
 	if err != nil {
 		return nil, err
 	}
-	if err := p.streams().Confirm(o.yes, "Send "+what+" to "+config.Host+" as a dry run? Nothing is stored; webhooks of others are called, too."); err != nil {
+	if err := env.Confirm(o.yes, "Send "+what+" to "+config.Host+" as a dry run? Nothing is stored; webhooks of others are called, too."); err != nil {
 		return nil, err
 	}
-	usher, err := p.usherIn(ctx, source, o)
+	usher, err := usherIn(ctx, env, source, o)
 	if err != nil {
 		return nil, err
 	}
-	examiner, err := p.examinerOf(ctx, source)
+	examiner, err := examinerOf(ctx, env, source)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestCanaryFlags: nothing is sent without a yes, and what a canary cannot be is refused.
@@ -34,8 +36,8 @@ func TestCanaryFlags(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader("y\n"), Out: &out, Err: &errs}
-			if code := program.Run(t.Context(), append([]string{"doctor"}, strings.Fields(c.args)...)); code != 2 || !strings.Contains(errs.String(), c.says) || out.Len() > 0 {
+			env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{In: strings.NewReader("y\n"), Out: &out, Err: &errs}}
+			if code := Run(t.Context(), env, append([]string{"doctor"}, strings.Fields(c.args)...)); code != 2 || !strings.Contains(errs.String(), c.says) || out.Len() > 0 {
 				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 			}
 		})
@@ -76,8 +78,8 @@ func TestCanaryOfTemplates(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}
-	program.Run(t.Context(), []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
+	env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}
+	Run(t.Context(), env, []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
 	want := []string{"/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts?dryRun=All", "/api/v1/namespaces/shop/pods?dryRun=All"}
 	if !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q: %s%s", sent, want, out.String(), errs.String())

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // examineFlags say how usher is run, where its Deployment does not.
@@ -36,12 +37,12 @@ func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
 }
 
 // examine examines all webhook configurations of the cluster.
-func (p Program) examine(ctx context.Context, o doctorOptions) ([]report.Report, error) {
+func doctorExamine(ctx context.Context, env tool.Env, o doctorOptions) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
 	}
-	usher, err := p.usherIn(ctx, source, o)
+	usher, err := usherIn(ctx, env, source, o)
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +51,14 @@ func (p Program) examine(ctx context.Context, o doctorOptions) ([]report.Report,
 
 // usherIn returns what usher serves in a cluster and how it should be registered: as the flags say, and else as its
 // Deployment does.
-func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOptions) (u doctor.Usher, err error) {
+func usherIn(ctx context.Context, env tool.Env, source reader.Source, o doctorOptions) (u doctor.Usher, err error) {
 	if u.At, err = webhooks.NewAddress(o.service, "", ""); err != nil {
 		return u, err
 	}
 	if u.At.User = o.examine.user; u.At.User == "" {
 		u.At.User = "system:serviceaccount:" + u.At.Namespace + ":usher"
 	}
-	in, err := installed.Of(ctx, source, p.Suites, u.At, o.examine.config, o.gates, o.gatesSet)
+	in, err := installed.Of(ctx, source, env.Suites, u.At, o.examine.config, o.gates, o.gatesSet)
 	if err != nil {
 		return u, err
 	}
@@ -73,7 +74,7 @@ func (p Program) usherIn(ctx context.Context, source reader.Source, o doctorOpti
 	}
 	u.Apply = o.apply
 	if in.Deployed.Flag("cluster") == "api" {
-		u.Watching = p.Suites.Rights(in.Routes())
+		u.Watching = env.Suites.Rights(in.Routes())
 	}
 	if in.Deployed.Flag("certs") == "managed" {
 		u.Writing = slices.Concat(rotation.SecretRights(), rotation.ConfigurationRights())
@@ -93,12 +94,12 @@ func applyCommand(doctor *pflag.FlagSet) string {
 }
 
 // printExamination prints the findings, the worst first, and how much was examined.
-func (p Program) printExamination(reports []report.Report) {
-	report.Findings(p.Out, reports, p.style())
+func printExamination(env tool.Env, reports []report.Report) {
+	report.Findings(env.Out, reports, env.Style())
 	for _, r := range reports {
 		if r.Hint != "" {
-			_, _ = fmt.Fprintln(p.Out, r.Hint)
+			_, _ = fmt.Fprintln(env.Out, r.Hint)
 		}
 	}
-	_, _ = io.WriteString(p.Out, doctor.Summary(reports)+"\n")
+	_, _ = io.WriteString(env.Out, doctor.Summary(reports)+"\n")
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // brokenInstallation has a Deployment of usher with a policy, a webhook of usher, and one whose Service does not exist.
@@ -57,7 +59,7 @@ func TestUnusablePolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
-			code := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}.Run(t.Context(), []string{"doctor", "--cluster-dir", dir})
+			code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, []string{"doctor", "--cluster-dir", dir})
 			text := out.String()
 			if code != 2 || !strings.Contains(text, c.says) || !strings.Contains(text, "what usher should be registered for") || !strings.Contains(text, "service-missing") {
 				t.Errorf("exit code %d: %s%s", code, text, errs.String())

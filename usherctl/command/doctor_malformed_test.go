@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // malformed has a policy and a binding with values of wrong types, beside sound ones.
@@ -57,8 +59,8 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
-		code := program.Run(t.Context(), append([]string{"doctor", "--cluster-dir", dir}, args...))
+		env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &out}}
+		code := Run(t.Context(), env, append([]string{"doctor", "--cluster-dir", dir}, args...))
 		return code, out.String()
 	}
 	const policy, binding = "ValidatingAdmissionPolicy typo", "ValidatingAdmissionPolicyBinding text"

@@ -14,8 +14,10 @@ import (
 
 	"usher.dev/usher/colocation"
 	ushercommand "usher.dev/usher/command"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // soundCluster has usher, beside its configurations, and a webhook of somebody else that is sound.
@@ -140,19 +142,19 @@ matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operat
 // TestPlantedFaults: what is wrong in a way that no check is named after is found, and the finding names what it is about, and why.
 func TestPlantedFaults(t *testing.T) {
 	var out bytes.Buffer
-	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
-	usher := ushercommand.Program{Suites: program.Suites, Out: &out, Err: &out}
+	env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &out}}
+	usher := ushercommand.Program{Suites: env.Suites, Out: &out, Err: &out}
 	if code := usher.Run(t.Context(), []string{"webhooks", "--suite", "colocation", "--exclude-namespace", "bank"}); code != 0 {
 		t.Fatal(out.String())
 	}
 	cluster := soundCluster + "\n---\n" + out.String()
-	found, said := examineWith(t, program, cluster, plantedFault{})
+	found, said := examineWith(t, env, cluster, plantedFault{})
 	if len(found) > 0 || !strings.Contains(said, "is in the namespaces bank, which") {
 		t.Fatalf("the sound cluster, without bank: %+v, %s", found, said)
 	}
 	for _, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {
-			found, _ := examineWith(t, program, cluster, f)
+			found, _ := examineWith(t, env, cluster, f)
 			for _, one := range found {
 				if one.ID == f.want && strings.Contains(one.Object, f.about) && strings.Contains(one.Message, f.says) {
 					return
@@ -164,7 +166,7 @@ func TestPlantedFaults(t *testing.T) {
 }
 
 // examineWith returns what is found in a cluster with a fault, and what is said besides.
-func examineWith(t *testing.T, program Program, cluster string, f plantedFault) (found []report.Finding, said string) {
+func examineWith(t *testing.T, env tool.Env, cluster string, f plantedFault) (found []report.Finding, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	done := 0
@@ -199,8 +201,8 @@ func examineWith(t *testing.T, program Program, cluster string, f plantedFault) 
 		t.Fatalf("%d of %d webhooks were changed", done, len(f.changes))
 	}
 	var out, errs bytes.Buffer
-	program.Out, program.Err = &out, &errs
-	program.Run(t.Context(), []string{"doctor", "--cluster-dir", dir, "-o", "json"})
+	env.Out, env.Err = &out, &errs
+	Run(t.Context(), env, []string{"doctor", "--cluster-dir", dir, "-o", "json"})
 	var reports []struct {
 		Findings []report.Finding
 		Hint     string

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // foreignOnDisk is a webhook of somebody else in a file of the API server: for what only such a webhook is called for, and for a resource
@@ -37,8 +39,8 @@ func beside(t *testing.T, args ...string) (code int, out string, dir string) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	program := Program{Suites: suite.List{colocation.Suite()}, Out: &text, Err: &text}
-	code = program.Run(t.Context(), args)
+	env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &text, Err: &text}}
+	code = Run(t.Context(), env, args)
 	return code, text.String(), dir
 }
 
@@ -85,8 +87,8 @@ func TestDoctorRefusesAPIConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &out}
-	if code := program.Run(t.Context(), []string{"doctor", "--cluster-dir", t.TempDir(), "--static-dir", dir}); code != 2 || !strings.Contains(out.String(), "guard.yaml") {
+	env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &out}}
+	if code := Run(t.Context(), env, []string{"doctor", "--cluster-dir", t.TempDir(), "--static-dir", dir}); code != 2 || !strings.Contains(out.String(), "guard.yaml") {
 		t.Errorf("%d %s", code, out.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // explainOptions are the flags of usherctl explain.
@@ -29,7 +30,7 @@ type explainOptions struct {
 }
 
 // explainCommand is `usherctl explain`.
-func (p Program) explainCommand() *cobra.Command {
+func explainCommand(env tool.Env) *cobra.Command {
 	o := explainOptions{clusterSource: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "explain [flags] [NAMESPACE/NAME | KIND NAME | MESSAGE | -]",
 		Short: "explain who changed an object, why the pods of a workload do not appear, or what a refusal means", Long: explainHelp,
@@ -38,18 +39,18 @@ func (p Program) explainCommand() *cobra.Command {
   # who changed a pod, and who refused it?
   usherctl explain --audit-log samples/audit/audit.log apps/offensive-web`}
 	o.addTo(c.Flags())
-	suites := flags.AddSuites(c, p.Suites, false, p.Err)
-	p.Suites = suites.List
+	suites := flags.AddSuites(c, env.Suites, false, env.Err)
+	env.Suites = suites.List
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if o.gates, err = suites.Parsed(o.clusterSource.Source); err != nil {
 			return err
 		}
 		o.gatesSet = c.Flags().Changed("feature-gates")
-		o.Steps, _ = p.Suites.Steps()
+		o.Steps, _ = env.Suites.Steps()
 		if err := o.check(args); err != nil {
 			return err
 		}
-		return p.explain(c.Context(), o, args)
+		return explainRun(c.Context(), env, o, args)
 	}
 	return c
 }
@@ -115,39 +116,39 @@ func isMessage(args []string) bool {
 }
 
 // explain explains what the arguments name.
-func (p Program) explain(ctx context.Context, o explainOptions, args []string) error {
+func explainRun(ctx context.Context, env tool.Env, o explainOptions, args []string) error {
 	var reports []report.Report
 	var err error
 	switch {
 	case isMessage(args):
-		reports, err = p.explainMessage(ctx, o, args[0])
+		reports, err = explainMessage(ctx, env, o, args[0])
 	case len(args) > 0 && o.clusterSource.Source == "api":
-		reports, err = p.explainWorkload(ctx, o, args)
+		reports, err = explainWorkload(ctx, env, o, args)
 	default:
-		reports, err = p.explainObject(o, args)
+		reports, err = explainObject(env, o, args)
 	}
 	if err != nil {
 		return err
 	}
-	return p.printExplained(o, reports)
+	return printExplained(env, o, reports)
 }
 
-func (p Program) printExplained(o explainOptions, reports []report.Report) error {
-	code := exit(report.ExitOf(reports), "not everything could be judged")
+func printExplained(env tool.Env, o explainOptions, reports []report.Report) error {
+	code := report.ExitOf(reports).Err("not everything could be judged")
 	if o.output != "text" {
-		if err := p.printReports(o.output, "usherctl explain", reports); err != nil {
+		if err := report.Write(env.Out, o.output, "usherctl explain", reports); err != nil {
 			return err
 		}
 		return code
 	}
-	style := p.style()
+	style := env.Style()
 	style.Documents = o.Documents
 	for i, result := range reports {
 		if i > 0 {
-			_, _ = fmt.Fprintln(p.Out)
+			_, _ = fmt.Fprintln(env.Out)
 		}
 		result.Before, result.After = nil, nil // the steps say what changes
-		report.Text(p.Out, result, style)
+		report.Text(env.Out, result, style)
 	}
 	return code
 }

@@ -7,10 +7,11 @@ import (
 
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // explainObject explains an object from the audit log.
-func (p Program) explainObject(o explainOptions, args []string) ([]report.Report, error) {
+func explainObject(env tool.Env, o explainOptions, args []string) ([]report.Report, error) {
 	if len(o.logs) == 0 {
 		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
 	}
@@ -24,18 +25,18 @@ func (p Program) explainObject(o explainOptions, args []string) ([]report.Report
 			filter.Namespace, filter.Name = namespace, name
 		}
 	}
-	return p.requestsOf(o)(filter)
+	return requestsOf(env, o)(filter)
 }
 
 // requestsOf returns the search of the audit logs; nil if there are none.
-func (p Program) requestsOf(o explainOptions) explain.Requests {
+func requestsOf(env tool.Env, o explainOptions) explain.Requests {
 	if len(o.logs) == 0 {
 		return nil
 	}
 	return func(filter explain.Filter) ([]report.Report, error) {
 		log := explain.NewLog(filter)
 		for _, name := range o.logs {
-			if err := p.readLog(log, name); err != nil {
+			if err := readLog(env, log, name); err != nil {
 				return nil, err
 			}
 		}
@@ -43,8 +44,8 @@ func (p Program) requestsOf(o explainOptions) explain.Requests {
 	}
 }
 
-func (p Program) readLog(log *explain.Log, name string) error {
-	in, err := p.streams().OpenFile(name)
+func readLog(env tool.Env, log *explain.Log, name string) error {
+	in, err := env.OpenFile(name)
 	if err != nil {
 		return fmt.Errorf("--audit-log: %w", err)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func (p Program) explainMessage(ctx context.Context, o explainOptions, text string) ([]report.Report, error) {
+func explainMessage(ctx context.Context, env tool.Env, o explainOptions, text string) ([]report.Report, error) {
 	if text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(p.In, 1<<20))
+		raw, err := io.ReadAll(io.LimitReader(env.In, 1<<20))
 		if err != nil {
 			return nil, err
 		}
@@ -30,11 +31,11 @@ func (p Program) explainMessage(ctx context.Context, o explainOptions, text stri
 	if err := o.checkMessage(refusals); err != nil {
 		return nil, err
 	}
-	by, err := p.knownPolicy(ctx, o, refusals)
+	by, err := knownPolicy(ctx, env, o, refusals)
 	if err != nil {
 		return nil, err
 	}
-	return explain.Messages(refusals, by, o.Options, p.requestsOf(o),
+	return explain.Messages(refusals, by, o.Options, requestsOf(env, o),
 		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
 }
 

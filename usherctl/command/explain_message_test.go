@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestExplainMessages: whole lines of kubectl are explained, with the webhooks of a cluster if there is one.
@@ -41,8 +43,8 @@ webhooks: [{name: w.example.com, clientConfig: {url: 'https://127.0.0.1:1/404'},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader(c.in), Out: &out, Err: &out}
-			if code := program.Run(t.Context(), append([]string{"explain", "-"}, strings.Fields(c.flags)...)); code != c.code || !strings.Contains(out.String(), c.says) {
+			env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{In: strings.NewReader(c.in), Out: &out, Err: &out}}
+			if code := Run(t.Context(), env, append([]string{"explain", "-"}, strings.Fields(c.flags)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 				t.Errorf("exit code %d\n%s", code, out.String())
 			}
 		})

@@ -16,13 +16,14 @@ import (
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // syncTime is the timeout for receiving the state of the cluster.
 const syncTime = 15 * time.Second
 
 // explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
-func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []string) ([]report.Report, error) {
+func explainWorkload(ctx context.Context, env tool.Env, o explainOptions, args []string) ([]report.Report, error) {
 	from, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
@@ -39,33 +40,33 @@ func (p Program) explainWorkload(ctx context.Context, o explainOptions, args []s
 	if err != nil {
 		return nil, err
 	}
-	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: p.requestsOf(o), UID: o.uid}
+	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: requestsOf(env, o), UID: o.uid}
 	in.Policy = func(ctx context.Context) (explain.Policy, error) {
 		hooks := hooksOf(ctx, in.Source)
-		policy, err := p.policyOf(ctx, &o, in.Source)
+		policy, err := policyOf(ctx, env, &o, in.Source)
 		if err != nil {
 			return explain.Policy{Hooks: hooks}, err
 		}
-		by := p.explainedBy(policy, o.gates)
+		by := explainedBy(env, policy, o.gates)
 		by.Hooks = hooks
 		return by, nil
 	}
 	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]report.Report, error) {
-		return p.reviewNow(ctx, o, in, policy.Policy, workload)
+		return reviewNow(ctx, env, o, in, policy.Policy, workload)
 	}
 	return in.Explain(ctx, args)
 }
 
 // reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
 // routes that are registered there and reached. It is a dry run: nothing is written.
-func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
+func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	now, err := p.loadNow(ctx, o, policy)
+	now, err := loadNow(ctx, env, o, policy)
 	if err != nil {
 		return nil, err
 	}
-	run := &reviewing{Program: p, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Env: env, kinds: review.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
 	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
 	run.instance, run.routes = now, review.Explained(now.Routes())
@@ -89,8 +90,8 @@ func (p Program) reviewNow(ctx context.Context, o explainOptions, in explain.Clu
 }
 
 // loadNow loads usher with the state of the cluster, and waits until it has arrived.
-func (p Program) loadNow(ctx context.Context, o explainOptions, policy *config.Policy) (suite.Instance, error) {
-	in, err := suite.Load(suite.Setup{Suites: p.Suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.From()})
+func loadNow(ctx context.Context, env tool.Env, o explainOptions, policy *config.Policy) (suite.Instance, error) {
+	in, err := suite.Load(suite.Setup{Suites: env.Suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.From()})
 	if err != nil {
 		return in, err
 	}

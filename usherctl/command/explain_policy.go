@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -27,8 +28,8 @@ type policyFile struct {
 }
 
 // readPolicy reads the policy of a file, or the embedded one.
-func (p Program) readPolicy(file string) (policyFile, error) {
-	schema := p.Suites.Schema()
+func readPolicy(env tool.Env, file string) (policyFile, error) {
+	schema := env.Suites.Schema()
 	f := policyFile{name: cmp.Or(file, "embedded-policy")}
 	var err error
 	if f.text, err = config.Content(file, schema); err != nil {
@@ -65,7 +66,7 @@ func (f *policyFile) line(section, text string) string {
 
 // knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if
 // there is one.
-func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
+func knownPolicy(ctx context.Context, env tool.Env, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
 	var source reader.Source
 	if o.inCluster() {
 		if source, err = o.clusterSource.OpenSource(); err != nil {
@@ -74,13 +75,13 @@ func (p Program) knownPolicy(ctx context.Context, o explainOptions, refusals []e
 	}
 	var policy policyFile
 	if o.clusterSource.Source == "api" {
-		policy, err = p.policyOf(ctx, &o, source)
+		policy, err = policyOf(ctx, env, &o, source)
 	} else {
-		policy, err = p.readPolicy(o.config)
+		policy, err = readPolicy(env, o.config)
 	}
 	switch {
 	case err == nil:
-		by = p.explainedBy(policy, o.gates)
+		by = explainedBy(env, policy, o.gates)
 	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
 		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
 	}
@@ -99,15 +100,15 @@ func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Ho
 }
 
 // explainedBy returns a policy as refusals are explained by it.
-func (p Program) explainedBy(policy policyFile, gates gate.Set) explain.Policy {
-	return explain.Policy{Policy: policy.Policy, Routes: p.Suites.Table(policy.Policy, gates), Line: policy.line,
+func explainedBy(env tool.Env, policy policyFile, gates gate.Set) explain.Policy {
+	return explain.Policy{Policy: policy.Policy, Routes: env.Suites.Table(policy.Policy, gates), Line: policy.line,
 		Override: func(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }}
 }
 
 // policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
-func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.Source) (policyFile, error) {
+func policyOf(ctx context.Context, env tool.Env, o *explainOptions, source reader.Source) (policyFile, error) {
 	if o.config != "" {
-		return p.readPolicy(o.config)
+		return readPolicy(env, o.config)
 	}
 	namespace, name, ok := strings.Cut(o.service, "/")
 	if !ok {
@@ -120,14 +121,14 @@ func (p Program) policyOf(ctx context.Context, o *explainOptions, source reader.
 	policy := policyFile{name: usher.Name, text: usher.Text}
 	switch {
 	case usher.Name != "":
-		err = policy.parse(p.Suites.Schema())
+		err = policy.parse(env.Suites.Schema())
 	case usher.Flag("config") != "":
 		return policyFile{}, errors.New("the Deployment's --config is not of a ConfigMap")
 	default:
-		policy, err = p.readPolicy("")
+		policy, err = readPolicy(env, "")
 	}
 	if gates := usher.Flag("feature-gates"); err == nil && gates != "" && !o.gatesSet {
-		o.gates, err = p.Suites.ParseGates(gates)
+		o.gates, err = env.Suites.ParseGates(gates)
 	}
 	return policy, err
 }

@@ -20,21 +20,31 @@ import (
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // learnTools returns what lessons are checked with: the same as the commands test and doctor.
-func (p Program) learnTools(kubeconfig string) learn.Tools {
-	return learn.Tools{Case: p.learnCase, Called: p.learnCalled, Doctor: p.learnDoctor, Get: learnGet(kubeconfig)}
+func learnTools(env tool.Env, kubeconfig string) learn.Tools {
+	return learn.Tools{
+		Case: func(ctx context.Context, folder string, document []byte) ([]string, error) {
+			return learnCase(ctx, env, folder, document)
+		},
+		Called: func(ctx context.Context, c learn.Called, manifest []byte) (string, error) {
+			return learnCalled(ctx, env, c, manifest)
+		},
+		Doctor: func(ctx context.Context, cluster string) ([]string, error) { return learnDoctor(ctx, env, cluster) },
+		Get:    learnGet(kubeconfig),
+	}
 }
 
 // learnCase runs one case whose files are in a folder.
-func (p Program) learnCase(ctx context.Context, folder string, document []byte) (differences []string, err error) {
+func learnCase(ctx context.Context, env tool.Env, folder string, document []byte) (differences []string, err error) {
 	found, problems := policytest.Read(filepath.Join(folder, "check.case.yaml"), document)
 	if len(problems) > 0 || len(found) != 1 {
 		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
 	}
-	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), SuiteNames: p.Suites.Names(), Now: time.Now()}
+	program := policytest.Program{Suites: env.Suites, NotCalled: notCalled(), SuiteNames: env.Suites.Names(), Now: time.Now()}
 	for _, r := range program.Run(ctx, found, func(int) {}) {
 		for _, f := range r.Report.Findings {
 			differences = append(differences, f.Message)
@@ -50,12 +60,12 @@ func (p Program) learnCase(ctx context.Context, folder string, document []byte) 
 }
 
 // learnCalled returns for which object of a manifest the API server would call a webhook, or not, against what should be.
-func (p Program) learnCalled(ctx context.Context, c learn.Called, manifest []byte) (wrong string, err error) {
+func learnCalled(ctx context.Context, env tool.Env, c learn.Called, manifest []byte) (wrong string, err error) {
 	source, err := reader.Files(c.Cluster)
 	if err != nil {
 		return "", err
 	}
-	examiner, err := p.examinerOf(ctx, source)
+	examiner, err := examinerOf(ctx, env, source)
 	if err != nil {
 		return "", err
 	}
@@ -94,8 +104,8 @@ func calledAs(r report.Report, c learn.Called) (why string, is bool) {
 }
 
 // learnDoctor returns the ids of the findings in the cluster that a folder stands for.
-func (p Program) learnDoctor(ctx context.Context, cluster string) (ids []string, err error) {
-	reports, err := p.examine(ctx, doctorOptions{service: "usher/usher", clusterSource: flags.Cluster{Source: "files", Dir: cluster}})
+func learnDoctor(ctx context.Context, env tool.Env, cluster string) (ids []string, err error) {
+	reports, err := doctorExamine(ctx, env, doctorOptions{service: "usher/usher", clusterSource: flags.Cluster{Source: "files", Dir: cluster}})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestMistakesAreErrors: a flag value that matches nothing is an error that quotes it and suggests a correction.
@@ -26,7 +28,7 @@ func TestMistakesAreErrors(t *testing.T) {
 	} {
 		in := strings.NewReader(`Error from server: admission webhook "a.example.com" denied the request: no`)
 		var out, errs strings.Builder
-		code := Program{Suites: suite.List{colocation.Suite()}, In: in, Out: &out, Err: &errs}.Run(t.Context(), strings.Fields(line))
+		code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{In: in, Out: &out, Err: &errs}}, strings.Fields(line))
 		if code != 2 || !strings.Contains(errs.String(), want) {
 			t.Errorf("usherctl %s: exit code %d, %s", line, code, errs.String())
 		}

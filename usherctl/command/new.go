@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/scaffold"
+	"usher.dev/usher/usherctl/tool"
 )
 
 const newHelp = `Write a new step of the core suite into a checkout: the step, its test, its line in the list and a sample, ready to compile. The step
@@ -26,7 +27,7 @@ type newOptions struct {
 }
 
 // newCommand is `usherctl new`, which has the commands step and webhook.
-func (p Program) newCommand() *cobra.Command {
+func newCommand(env tool.Env) *cobra.Command {
 	var o newOptions
 	c := &cobra.Command{Use: "new", Short: "write a new step into a checkout, or a webhook of your own", Args: cli.NoArgs,
 		Example: "  # a mutator with settings\n  usherctl new step team-label --section --no-golden",
@@ -37,46 +38,46 @@ func (p Program) newCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: `  # a validator of pods, with settings
   usherctl new step host-names --validator --section --no-golden`,
-		RunE: func(c *cobra.Command, names []string) error { return p.newStep(c, o, names[0]) }}
+		RunE: func(c *cobra.Command, names []string) error { return newStepRun(env, c, o, names[0]) }}
 	step.Flags().SortFlags = false
 	step.Flags().BoolVar(&o.section, "section", false, "give it settings, in a section of the policy file")
 	step.Flags().BoolVar(&o.validator, "validator", false, "write a validator (default: a mutator)")
 	step.Flags().StringVar(&o.dir, "dir", ".", "root of the checkout")
 	step.Flags().BoolVar(&o.noGolden, "no-golden", false, "do not run make golden")
-	c.AddCommand(step, scaffold.WebhookCommand(p.streams().Say))
+	c.AddCommand(step, scaffold.WebhookCommand(env.Say))
 	return c
 }
 
 // newStep writes a step, and then the goldens.
-func (p Program) newStep(c *cobra.Command, o newOptions, name string) error {
-	if steps, _ := p.Suites.Steps(); slices.Contains(steps, name) {
+func newStepRun(env tool.Env, c *cobra.Command, o newOptions, name string) error {
+	if steps, _ := env.Suites.Steps(); slices.Contains(steps, name) {
 		return fmt.Errorf("there is a step %s: choose another name", name)
 	}
 	step, err := scaffold.New(o.dir, name, o.section, o.validator)
 	if err != nil {
 		return err
 	}
-	if o.section && slices.Contains(p.Suites.Schema().Names(), step.Key()) {
+	if o.section && slices.Contains(env.Suites.Schema().Names(), step.Key()) {
 		return fmt.Errorf("the policy has a section %s: choose another name", step.Key())
 	}
 	files, err := step.Write(o.dir)
 	if err != nil {
 		return err
 	}
-	p.streams().Say(files...)
+	env.Say(files...)
 	golden := []string{"golden"}
 	if o.section {
 		golden = append(golden, "STEP="+name)
 	}
 	goldens := "make " + strings.Join(golden, " ")
 	if !o.noGolden {
-		p.streams().Say(goldens + ": compiles the step and writes its goldens")
+		env.Say(goldens + ": compiles the step and writes its goldens")
 		run := exec.CommandContext(c.Context(), "make", append([]string{"-C", o.dir}, golden...)...)
-		run.Stdout, run.Stderr = p.Err, p.Err
+		run.Stdout, run.Stderr = env.Err, env.Err
 		if err := run.Run(); err != nil {
 			return fmt.Errorf("%s: %w", goldens, err)
 		}
 	}
-	p.streams().Say("Now fill in what is marked TODO, run " + goldens + ", and read its diff; docs/writing-a-step.md explains it.")
+	env.Say("Now fill in what is marked TODO, run " + goldens + ", and read its diff; docs/writing-a-step.md explains it.")
 	return nil
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // full is an output that is full after some bytes.
@@ -35,8 +37,8 @@ func TestLostOutputIsAnError(t *testing.T) {
 		""} {
 		for _, room := range []int{0, 10} {
 			var errs strings.Builder
-			program := Program{Suites: suite.List{colocation.Suite()}, In: strings.NewReader(pod), Out: &full{room}, Err: &errs, Version: "1.0.0-of-a-test"}
-			code := program.Run(t.Context(), strings.Fields(line))
+			env := tool.Env{Suites: suite.List{colocation.Suite()}, Version: "1.0.0-of-a-test", Streams: cli.Streams{In: strings.NewReader(pod), Out: &full{room}, Err: &errs}}
+			code := Run(t.Context(), env, strings.Fields(line))
 			if code != 2 || !strings.Contains(errs.String(), "standard output could not be written") {
 				t.Errorf("usherctl %s, room for %d bytes: exit code %d, %s", line, room, code, errs.String())
 			}

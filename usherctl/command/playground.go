@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/server/recording"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // playgroundOptions are the flags of usherctl playground.
@@ -25,7 +26,7 @@ type playgroundOptions struct {
 }
 
 // playgroundCommand is `usherctl playground`.
-func (p Program) playgroundCommand() *cobra.Command {
+func playgroundCommand(env tool.Env) *cobra.Command {
 	o := playgroundOptions{}
 	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps do to an object, as it is typed", Args: cli.NoArgs,
 		Example: `  # then open the address that it prints
@@ -38,12 +39,12 @@ and why an object is refused. It needs no cluster and no network, and what is ty
 	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with (default: those of make run)")
 	c.Flags().Lookup("feature-gates").DefValue = "" // too long for a help
 	c.Flags().StringVar(&o.recording, "recording", "", "file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
-	c.RunE = func(c *cobra.Command, _ []string) error { return p.playground(c.Context(), o) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return playgroundRun(c.Context(), env, o) }
 	return c
 }
 
-func (p Program) playground(ctx context.Context, o playgroundOptions) error {
-	start, err := o.start(p.Suites.Names()[0])
+func playgroundRun(ctx context.Context, env tool.Env, o playgroundOptions) error {
+	start, err := o.start(env.Suites.Names()[0])
 	if err != nil {
 		return err
 	}
@@ -61,10 +62,10 @@ func (p Program) playground(ctx context.Context, o playgroundOptions) error {
 	if hosts[0] != hosts[2] {
 		shown = hosts[0] // localhost may be another address
 	}
-	handler := playground.New(playground.Options{Suites: p.Suites, Version: p.Version, Start: start, Examples: examples(),
-		Lessons: lessons, Tools: p.learnTools(""), Records: o.records()}, hosts)
+	handler := playground.New(playground.Options{Suites: env.Suites, Version: env.Version, Start: start, Examples: examples(),
+		Lessons: lessons, Tools: learnTools(env, ""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	_, _ = fmt.Fprintf(p.Out, "usherctl playground: http://%s   (Ctrl-C ends it)\n", shown)
+	_, _ = fmt.Fprintf(env.Out, "usherctl playground: http://%s   (Ctrl-C ends it)\n", shown)
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()

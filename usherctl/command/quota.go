@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/usage"
 )
 
@@ -38,7 +39,7 @@ type quotaOptions struct {
 }
 
 // quotaCommand is `usherctl quota`.
-func (p Program) quotaCommand() *cobra.Command {
+func quotaCommand(env tool.Env) *cobra.Command {
 	o := quotaOptions{clusterSource: flags.Cluster{Source: "api"}}
 	c := &cobra.Command{Use: "quota [flags]", Short: "what an elastic quota has left, and what a manifest would take", Long: quotaHelp, Args: cli.NoArgs,
 		Example: `  # what is left for the pods of a namespace?
@@ -51,8 +52,8 @@ func (p Program) quotaCommand() *cobra.Command {
 	set.StringArrayVarP(&o.files, "file", "f", nil, "manifest whose pods would be created; - is standard input; may be repeated")
 	set.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.clusterSource.AddTo(set)
-	suites := flags.AddSuites(c, p.Suites, false, p.Err)
-	p.Suites = suites.List
+	suites := flags.AddSuites(c, env.Suites, false, env.Err)
+	env.Suites = suites.List
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if o.clusterSource.Dir != "" && !c.Flags().Changed("cluster") {
 			o.clusterSource.Source = "files"
@@ -66,7 +67,7 @@ func (p Program) quotaCommand() *cobra.Command {
 		if err := o.clusterSource.Check(); err != nil {
 			return err
 		}
-		return p.quota(c.Context(), o)
+		return quotaRun(c.Context(), env, o)
 	}
 	return c
 }
@@ -77,8 +78,8 @@ type quotas interface {
 }
 
 // quotas returns the tools of the first suite with quotas.
-func (p Program) quotas() (of quotas, found bool) {
-	for _, s := range p.Suites {
+func quotasOf(env tool.Env) (of quotas, found bool) {
+	for _, s := range env.Suites {
 		if of, found = s.Tools.(quotas); found {
 			return of, true
 		}
@@ -86,8 +87,8 @@ func (p Program) quotas() (of quotas, found bool) {
 	return nil, false
 }
 
-func (p Program) quota(ctx context.Context, o quotaOptions) error {
-	quotas, found := p.quotas()
+func quotaRun(ctx context.Context, env tool.Env, o quotaOptions) error {
+	quotas, found := quotasOf(env)
 	if !found {
 		return errors.New("this usher has no suite with quotas")
 	}
@@ -100,7 +101,7 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		return err
 	}
 	for _, file := range o.files {
-		pods, err := usage.Plan(p.readFile(file), ask.Namespace, limitRangesIn(ctx, source))
+		pods, err := usage.Plan(readFile(env.Streams, file), ask.Namespace, limitRangesIn(ctx, source))
 		if err != nil {
 			return err
 		}
@@ -114,11 +115,11 @@ func (p Program) quota(ctx context.Context, o quotaOptions) error {
 		answer.Notes = append(answer.Notes, "the manifests have no pods")
 	}
 	if o.output == "json" {
-		err = report.WriteJSON(p.Out, answer)
+		err = report.WriteJSON(env.Out, answer)
 	} else {
-		usage.Text(p.Out, answer, p.style().Color)
+		usage.Text(env.Out, answer, env.Style().Color)
 	}
-	return cmp.Or(err, exit(usage.ExitOf(answer), "not everything is known"))
+	return cmp.Or(err, usage.ExitOf(answer).Err("not everything is known"))
 }
 
 // limitRangesIn returns a function that lists the LimitRanges of a namespace with the user's rights.

@@ -12,7 +12,9 @@ import (
 
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestQuota: the samples, as text and JSON, with the exit codes.
@@ -38,9 +40,9 @@ func TestQuota(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		suites := suite.List{colocation.Suite()}
-		program := Program{Suites: suites, In: strings.NewReader(c.in), Out: &out, Err: &errs}
+		env := tool.Env{Suites: suites, Streams: cli.Streams{In: strings.NewReader(c.in), Out: &out, Err: &errs}}
 		args := []string{"quota", "--cluster-dir", "../../samples/cluster", "-n", "team-a"}
-		if code := program.Run(t.Context(), append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := Run(t.Context(), env, append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%q: exit %d\n%s%s", c.args, code, out.String(), errs.String())
 		}
 	}
@@ -61,8 +63,8 @@ func TestQuotaNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		program := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}
-		if code := program.Run(t.Context(), []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
+		env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}
+		if code := Run(t.Context(), env, []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: exit %d\n%s%s", context, code, out.String(), errs.String())
 		}
 	}

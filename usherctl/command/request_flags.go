@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -42,7 +43,7 @@ func (o *requestFlags) addTo(set *pflag.FlagSet, verb string) {
 }
 
 // parse completes and checks the values, and reads the file of --old.
-func (o *requestFlags) parse(p Program, set *pflag.FlagSet) (err error) {
+func (o *requestFlags) parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
 	if !set.Changed("as-group") {
 		o.Groups = review.GroupsOf(o.User)
 	}
@@ -54,7 +55,7 @@ func (o *requestFlags) parse(p Program, set *pflag.FlagSet) (err error) {
 	case o.old != "" && o.Operation != admissionv1.Update:
 		return errors.New("--old goes with --operation UPDATE")
 	}
-	o.Old, err = p.readOld(o.old)
+	o.Old, err = readOld(streams, o.old)
 	return err
 }
 

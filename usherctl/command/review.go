@@ -15,10 +15,10 @@ import (
 
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/flags"
-	"usher.dev/usher/config"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // reviewOptions are the flags of usherctl review.
@@ -37,16 +37,16 @@ type reviewOptions struct {
 }
 
 // reviewCommand is `usherctl review`.
-func (p Program) reviewCommand() *cobra.Command {
+func reviewCommand(env tool.Env) *cobra.Command {
 	o := reviewOptions{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
 		Long: reviewHelp, Example: `  # what would happen to these objects, and which step would do it?
   usherctl review --suite core --explain samples/manifests/pods.yaml
   # in CI: only what is refused, by your policy
   usherctl review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
-	o.addTo(c.Flags(), p.Suites)
-	suites := flags.AddSuites(c, p.Suites, false, p.Err)
-	p.Suites = suites.List
+	o.addTo(c.Flags(), env.Suites)
+	suites := flags.AddSuites(c, env.Suites, false, env.Err)
+	env.Suites = suites.List
 	c.RunE = func(c *cobra.Command, files []string) (err error) {
 		if o.gates, err = suites.Parsed(o.clusterSource.Source); err != nil {
 			return err
@@ -54,13 +54,13 @@ func (p Program) reviewCommand() *cobra.Command {
 		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
 		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.files = append(o.files, files...)
-		if len(o.files) == 0 && cli.IsTerminal(p.In) {
+		if len(o.files) == 0 && cli.IsTerminal(env.In) {
 			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
 		}
 		if len(o.files) == 0 {
 			o.files = []string{"-"}
 		}
-		if err := o.parse(p, c.Flags()); err != nil {
+		if err := o.parse(env.Streams, c.Flags()); err != nil {
 			return err
 		}
 		if !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output) {
@@ -69,7 +69,7 @@ func (p Program) reviewCommand() *cobra.Command {
 		if err := o.checkDoctor(c.Flags()); err != nil {
 			return err
 		}
-		return p.review(c.Context(), o)
+		return reviewRun(c.Context(), env, o)
 	}
 	return c
 }
@@ -131,8 +131,8 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 }
 
 // review reviews the files and prints the verdict on each object.
-func (p Program) review(ctx context.Context, o reviewOptions) error {
-	policy, err := p.policyOfReview(ctx, &o)
+func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
+	policy, err := policyOfReview(ctx, env, &o)
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	if o.doctor && o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Program: p, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(p.Suites.Table(suite.NoPolicy, o.gates))}
-	read := p.readDocuments(o.files, o.recursive)
+	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
+	read := readDocuments(env.Streams, o.files, o.recursive)
 	if err := review.CheckTemplates(read, o.templates); err != nil {
 		return err
 	}
@@ -162,18 +162,11 @@ func (p Program) review(ctx context.Context, o reviewOptions) error {
 	return run.print(reports)
 }
 
-// warnOfPolicy prints what is probably not meant in a policy file.
-func (p Program) warnOfPolicy(file string, policy *config.Policy) {
-	for _, text := range policy.Warnings() {
-		_, _ = fmt.Fprintf(p.Err, "warning: policy %s: %s\n", file, text)
-	}
-}
-
-func (p Program) readOld(file string) (json.RawMessage, error) {
+func readOld(streams cli.Streams, file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	documents := p.readDocuments([]string{file}, false)
+	documents := readDocuments(streams, []string{file}, false)
 	if documents[0].Err != nil {
 		return nil, fmt.Errorf("--old %w", documents[0].Err)
 	}
@@ -184,21 +177,21 @@ func (p Program) readOld(file string) (json.RawMessage, error) {
 }
 
 // readDocuments reads the files. What cannot be read is a document with an error.
-func (p Program) readDocuments(names []string, recursive bool) (all []review.Document) {
+func readDocuments(streams cli.Streams, names []string, recursive bool) (all []review.Document) {
 	for _, name := range names {
 		files, err := manifestFiles(name, recursive)
 		if err != nil {
 			all = append(all, review.Document{Source: name, Err: err})
 		}
 		for _, file := range files {
-			all = append(all, p.readFile(file)...)
+			all = append(all, readFile(streams, file)...)
 		}
 	}
 	return all
 }
 
-func (p Program) readFile(name string) []review.Document {
-	in, err := p.streams().OpenFile(name)
+func readFile(streams cli.Streams, name string) []review.Document {
+	in, err := streams.OpenFile(name)
 	if err != nil {
 		return []review.Document{{Source: name, Err: err}}
 	}

@@ -12,11 +12,12 @@ import (
 
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestFlagsInMessages: each flag that a text of usherctl review names is one of its flags.
 func TestFlagsInMessages(t *testing.T) {
-	flags := Program{Suites: suite.List{colocation.Suite()}}.reviewCommand().Flags()
+	flags := reviewCommand(tool.Env{Suites: suite.List{colocation.Suite()}}).Flags()
 	named := regexp.MustCompile(`(^|[^-\w])--([a-z][a-z-]*)`)
 	seen := 0
 	for _, pattern := range []string{"review*.go", "request_flags.go", "../review/*.go"} {

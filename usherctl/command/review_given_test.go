@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"usher.dev/usher/command/flags"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestNamespacesOfTheCluster: with --doctor --cluster=api, a Namespace that is in no file is that of the cluster, with its LimitRanges, and what cannot
@@ -50,7 +52,7 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 	}
 	for source, want := range map[string]string{"api": "apps", "files": ""} {
 		var errs bytes.Buffer
-		r := &reviewing{Program: Program{Err: &errs}, o: reviewOptions{doctor: true, registered: flags.Cluster{Source: source, Kubeconfig: kubeconfig}}, instance: empty}
+		r := &reviewing{Env: tool.Env{Streams: cli.Streams{Err: &errs}}, o: reviewOptions{doctor: true, registered: flags.Cluster{Source: source, Kubeconfig: kubeconfig}}, instance: empty}
 		given, err := r.stored(t.Context(), review.Read("test", strings.NewReader(documents)))
 		if err != nil {
 			t.Fatal(err)

@@ -8,15 +8,16 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // policyOfReview returns the policy of --config or, with --doctor, of the installed usher, whose gates are used unless
 // --feature-gates is set. It prints which one that is, and why it is not the installed one.
-func (p Program) policyOfReview(ctx context.Context, o *reviewOptions) (*config.Policy, error) {
+func policyOfReview(ctx context.Context, env tool.Env, o *reviewOptions) (*config.Policy, error) {
 	if o.config != "" || !o.doctor {
-		policy, err := config.Load(o.config, p.Suites.Schema())
+		policy, err := config.Load(o.config, env.Suites.Schema())
 		if err == nil {
-			p.warnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
+			env.WarnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
 		}
 		return policy, err
 	}
@@ -28,23 +29,23 @@ func (p Program) policyOfReview(ctx context.Context, o *reviewOptions) (*config.
 	if err != nil {
 		return nil, err
 	}
-	in, err := installed.Of(ctx, source, p.Suites, at, "", o.gates, o.gatesSet)
+	in, err := installed.Of(ctx, source, env.Suites, at, "", o.gates, o.gatesSet)
 	if err != nil {
 		return nil, err
 	}
 	name, why := in.Deployed.Name, cmp.Or(in.Unusable, in.Unknown)
 	switch {
 	case why != nil:
-		_, _ = fmt.Fprintf(p.Err, "warning: the policy of usher in the cluster is not known: %v; reviewed with the embedded default, --config names another\n", why)
-		return config.Load("", p.Suites.Schema())
+		_, _ = fmt.Fprintf(env.Err, "warning: the policy of usher in the cluster is not known: %v; reviewed with the embedded default, --config names another\n", why)
+		return config.Load("", env.Suites.Schema())
 	case in.Deployed.Arguments == nil:
-		_, _ = fmt.Fprintf(p.Err, "policy: embedded default: the cluster has no Deployment %s; --service or --config names another\n", o.service)
+		_, _ = fmt.Fprintf(env.Err, "policy: embedded default: the cluster has no Deployment %s; --service or --config names another\n", o.service)
 	case name == "":
-		_, _ = fmt.Fprintf(p.Err, "policy: embedded default, as the Deployment %s has it\n", o.service)
+		_, _ = fmt.Fprintf(env.Err, "policy: embedded default, as the Deployment %s has it\n", o.service)
 	default:
-		_, _ = fmt.Fprintf(p.Err, "policy: %s, as the Deployment %s has it\n", name, o.service)
+		_, _ = fmt.Fprintf(env.Err, "policy: %s, as the Deployment %s has it\n", name, o.service)
 	}
 	o.gates = in.Gates
-	p.warnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
+	env.WarnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
 	return in.Policy, nil
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // installedUsher has a Deployment with a policy, and a webhook that calls usher.
@@ -60,7 +62,7 @@ func TestPolicyOfReview(t *testing.T) {
 			}
 			args := append([]string{"review", object, "--doctor", "--cluster-dir", dir}, strings.Fields(strings.ReplaceAll(c.flags, "EMPTY", empty))...)
 			var out, errs bytes.Buffer
-			code := Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}.Run(t.Context(), args)
+			code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, args)
 			if !strings.HasPrefix(errs.String(), c.says) || (c.says == "") != (errs.String() == "") {
 				t.Errorf("it says %q, want %q", errs.String(), c.says)
 			}

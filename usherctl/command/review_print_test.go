@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestVerdictsInOutputs: each verdict, and unknown fields, are in all outputs, also with -q, and in the exit code.
@@ -41,7 +43,7 @@ func TestVerdictsInOutputs(t *testing.T) {
 			}
 			run := func(want int, flags ...string) string {
 				var out, errs bytes.Buffer
-				if code := (Program{Suites: suite.List{colocation.Suite()}, Out: &out, Err: &errs}).Run(t.Context(), append([]string{"review", file}, flags...)); code != want {
+				if code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, append([]string{"review", file}, flags...)); code != want {
 					t.Errorf("%s: exit code %d, want %d: %s%s", flags, code, want, out.String(), errs.String())
 				}
 				return out.String()

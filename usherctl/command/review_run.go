@@ -23,11 +23,12 @@ import (
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // reviewing is one run of `usherctl review`.
 type reviewing struct {
-	Program
+	tool.Env
 	o       reviewOptions
 	policy  *config.Policy
 	routes  []admit.Route
@@ -217,17 +218,17 @@ func (r *reviewing) print(reports []report.Report) error {
 			reports[i].Findings = append(reports[i].Findings, reports[i].Strictly()...)
 		}
 	}
-	code := exit(report.ExitOfReview(reports), "some objects were not judged, or could not be reviewed")
+	code := report.ExitOfReview(reports).Err("some objects were not judged, or could not be reviewed")
 	if r.o.output == "json" || r.o.output == "junit" {
 		if last := len(reports) - 1; last >= 0 {
 			reports[last].Hint = strings.TrimSpace(reports[last].Hint + "\n" + r.notLooked)
 		}
-		if err := r.printReports(r.o.output, "usherctl review", reports); err != nil {
+		if err := report.Write(r.Out, r.o.output, "usherctl review", reports); err != nil {
 			return err
 		}
 		return code
 	}
-	style := r.style()
+	style := r.Style()
 	style.Patch = r.o.output == "patch"
 	hidden, shown := "", map[string]bool{}
 	for _, result := range reports {

@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/schema"
+	"usher.dev/usher/usherctl/tool"
 )
 
 const schemaHelp = `Print the JSON Schema of a kind of file, for an editor that completes and checks it. Write it beside your files, and begin each of them
@@ -22,7 +23,7 @@ with a line that names it, which editors with the YAML language server read:
 usher itself checks more than a schema can say. docs/policy.md has every field of a policy.`
 
 // schemaCommand is `usherctl schema`.
-func (p Program) schemaCommand() *cobra.Command {
+func schemaCommand(env tool.Env) *cobra.Command {
 	c := &cobra.Command{Use: "schema", Short: "print the JSON Schema of a kind of file, for editors", Long: schemaHelp, Args: cli.NoArgs,
 		Example: "  # for an editor\n  usherctl schema policy",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() }}
@@ -30,11 +31,11 @@ func (p Program) schemaCommand() *cobra.Command {
 		name, short string
 		of          func() *schema.Node
 	}{
-		{"policy", "print the JSON Schema of the policy file", p.PolicySchema},
-		{"case", "print the JSON Schema of the cases of usherctl test", func() *schema.Node { return policytest.Schema(p.words()) }},
+		{"policy", "print the JSON Schema of the policy file", func() *schema.Node { return PolicySchema(env) }},
+		{"case", "print the JSON Schema of the cases of usherctl test", func() *schema.Node { return policytest.Schema(schemaWords(env)) }},
 	} {
 		c.AddCommand(&cobra.Command{Use: kind.name, Short: kind.short, Args: cli.NoArgs, Example: "  usherctl schema " + kind.name, RunE: func(*cobra.Command, []string) error {
-			_, err := p.Out.Write(kind.of().JSON())
+			_, err := env.Out.Write(kind.of().JSON())
 			return err
 		}})
 	}
@@ -42,19 +43,19 @@ func (p Program) schemaCommand() *cobra.Command {
 }
 
 // PolicySchema returns the schema of the policy file. It is for the tests of this repository.
-func (p Program) PolicySchema() *schema.Node {
-	return schema.Policy(p.Suites.Schema(), p.words(), []byte(samples.Policy()))
+func PolicySchema(env tool.Env) *schema.Node {
+	return schema.Policy(env.Suites.Schema(), schemaWords(env), []byte(samples.Policy()))
 }
 
 // words returns the names that the program knows.
-func (p Program) words() schema.Words {
-	words := schema.Words{"suite": p.Suites.Names()}
-	words["step"], _ = p.Suites.Steps()
-	gates := gate.Defaults(p.Suites.Gates())
-	for _, route := range p.Suites.Table(suite.NoPolicy, gates) {
+func schemaWords(env tool.Env) schema.Words {
+	words := schema.Words{"suite": env.Suites.Names()}
+	words["step"], _ = env.Suites.Steps()
+	gates := gate.Defaults(env.Suites.Gates())
+	for _, route := range env.Suites.Table(suite.NoPolicy, gates) {
 		words["route"] = append(words["route"], route.Path)
 	}
-	for _, g := range p.Suites.Gates() {
+	for _, g := range env.Suites.Gates() {
 		words["gate"] = append(words["gate"], string(g.Name))
 	}
 	for _, names := range words {

@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // stepsOptions are the flags of usherctl steps.
@@ -27,7 +28,7 @@ type stepsOptions struct {
 }
 
 // stepsCommand is `usherctl steps`.
-func (p Program) stepsCommand() *cobra.Command {
+func stepsCommand(env tool.Env) *cobra.Command {
 	var o stepsOptions
 	c := &cobra.Command{Use: "steps [STEP...]", Short: "list routes and their steps, in order",
 		Example: `  # what is checked and changed, in which order
@@ -38,63 +39,63 @@ func (p Program) stepsCommand() *cobra.Command {
   usherctl steps --effective -n batch --cluster-dir samples/cluster --config samples/policies/overrides.yaml denied-names`}
 	c.Flags().SortFlags = false
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
-	c.Flags().StringSliceVar(&o.suites, "suite", p.Suites.Names()[:1], "suites whose routes are listed; a STEP is looked up in all: "+p.Suites.Describe())
+	c.Flags().StringSliceVar(&o.suites, "suite", env.Suites.Names()[:1], "suites whose routes are listed; a STEP is looked up in all: "+env.Suites.Describe())
 	c.Flags().StringVar(&o.config, "config", "", "policy file whose modes are shown (default: the embedded policy)")
 	o.effective.addTo(c.Flags())
 	listGates := c.Flags().Bool("gates", false, "list the feature gates of all suites instead of the steps")
 	featureGates := c.Flags().String("feature-gates", "", "feature gates to set, such as A=true,B=false; --gates lists them")
 	c.RunE = func(_ *cobra.Command, names []string) error {
-		gates, err := p.Suites.ParseGates(*featureGates)
+		gates, err := env.Suites.ParseGates(*featureGates)
 		switch {
 		case err != nil:
 			return err
 		case o.output != "text" && o.output != "json":
 			return fmt.Errorf("-o %s: must be text or json", o.output)
 		case *listGates:
-			return p.printGates(gates, o.output)
+			return printGates(env, gates, o.output)
 		}
 		if err := o.effective.check(c.Flags()); err != nil {
 			return err
 		}
 		if len(names) > 0 && !c.Flags().Changed("suite") {
-			o.suites = p.Suites.Names()
+			o.suites = env.Suites.Names()
 		}
-		return p.printSteps(gates, o, names)
+		return printSteps(env, gates, o, names)
 	}
 	return c
 }
 
 // printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
-func (p Program) printSteps(gates gate.Set, o stepsOptions, names []string) error {
-	steps, _ := p.Suites.Steps()
+func printSteps(env tool.Env, gates gate.Set, o stepsOptions, names []string) error {
+	steps, _ := env.Suites.Steps()
 	for _, name := range names {
 		if !slices.Contains(steps, name) {
 			return fmt.Errorf("there is no step %s%s; `usherctl steps` lists them", name, nearest.Question(name, steps))
 		}
 	}
-	listed, err := p.Suites.Named(o.suites)
+	listed, err := env.Suites.Named(o.suites)
 	if err != nil {
 		return err
 	}
-	policy, err := config.Load(o.config, p.Suites.Schema())
+	policy, err := config.Load(o.config, env.Suites.Schema())
 	if err != nil {
 		return err
 	}
-	p.warnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
+	env.WarnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
 	if o.effective.on {
-		return p.printEffective(gates, listed, policy, o, names)
+		return printEffective(env, gates, listed, policy, o, names)
 	}
 	rows := slices.DeleteFunc(stepRows(listed, policy, gates), func(r stepRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if o.output == "json" {
-		return report.WriteJSON(p.Out, rows)
+		return report.WriteJSON(env.Out, rows)
 	}
-	printStepsText(p.Out, rows)
-	for _, other := range p.Suites.Names() {
+	printStepsText(env.Out, rows)
+	for _, other := range env.Suites.Names() {
 		if !slices.Contains(o.suites, other) {
-			_, _ = fmt.Fprintf(p.Out, "`usherctl steps --suite %s` lists those of the suite %s\n", other, other)
+			_, _ = fmt.Fprintf(env.Out, "`usherctl steps --suite %s` lists those of the suite %s\n", other, other)
 		}
 	}
-	p.printEnds(policy)
+	printEnds(env, policy)
 	return nil
 }
 
@@ -171,7 +172,7 @@ func (r stepRow) details() string {
 }
 
 // printGates lists the feature gates and how they are set.
-func (p Program) printGates(gates gate.Set, output string) error {
+func printGates(env tool.Env, gates gate.Set, output string) error {
 	type row struct {
 		Gate    string `json:"gate"`
 		Doc     string `json:"doc"`
@@ -179,14 +180,14 @@ func (p Program) printGates(gates gate.Set, output string) error {
 		On      bool   `json:"on"`
 	}
 	var rows []row
-	for _, g := range p.Suites.Gates() {
+	for _, g := range env.Suites.Gates() {
 		rows = append(rows, row{string(g.Name), g.Doc, g.Default, gates.On(g.Name)})
 	}
 	if output == "json" {
-		return report.WriteJSON(p.Out, rows)
+		return report.WriteJSON(env.Out, rows)
 	}
 	for _, r := range rows {
-		_, _ = fmt.Fprintf(p.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
+		_, _ = fmt.Fprintf(env.Out, "%-40s %-5v (default %v)\n    %s\n", r.Gate, r.On, r.Default, r.Doc)
 	}
 	return nil
 }

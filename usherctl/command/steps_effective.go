@@ -22,6 +22,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // effectiveOptions are the flags of usherctl steps --effective.
@@ -78,7 +79,7 @@ type described struct {
 }
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
-func (p Program) printEffective(gates gate.Set, listed suite.List, policy *config.Policy, all stepsOptions, names []string) error {
+func printEffective(env tool.Env, gates gate.Set, listed suite.List, policy *config.Policy, all stepsOptions, names []string) error {
 	o := all.effective
 	opened, err := o.clusterSource.From().Open(cluster.Options{
 		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})
@@ -87,7 +88,7 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 	}
 	in := suite.Instance{Suites: listed, Policy: policy, Gates: gates, Cluster: opened}
 	routes := in.Routes()
-	requests, err := p.describedRequests(o, gates, routes)
+	requests, err := describedRequests(env, o, gates, routes)
 	if err != nil {
 		return err
 	}
@@ -103,11 +104,11 @@ func (p Program) printEffective(gates gate.Set, listed suite.List, policy *confi
 	}
 	rows = slices.DeleteFunc(rows, func(r effectiveRow) bool { return len(names) > 0 && !slices.Contains(names, r.Step) })
 	if all.output == "json" {
-		return report.WriteJSON(p.Out, rows)
+		return report.WriteJSON(env.Out, rows)
 	}
-	printEffectiveText(p.Out, rows)
-	printUnknownNamespaces(p.Out, policy, opened, requests)
-	p.printEnds(policy)
+	printEffectiveText(env.Out, rows)
+	printUnknownNamespaces(env.Out, policy, opened, requests)
+	printEnds(env, policy)
 	return nil
 }
 
@@ -127,14 +128,14 @@ func printUnknownNamespaces(to io.Writer, policy *config.Policy, opened *cluster
 }
 
 // describedRequests returns the requests about the objects of the file, and the pods that controllers make of them.
-func (p Program) describedRequests(o effectiveOptions, gates gate.Set, routes []admit.Route) (all []described, err error) {
+func describedRequests(env tool.Env, o effectiveOptions, gates gate.Set, routes []admit.Route) (all []described, err error) {
 	if o.file == "" {
 		return []described{{namespace: o.namespace}}, nil
 	}
 	options := review.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
-	kinds := review.NewCatalogue(p.Suites.Table(suite.NoPolicy, gates))
-	run := &reviewing{Program: p, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
-	for _, d := range run.withPods(p.readDocuments([]string{o.file}, false)) {
+	kinds := review.NewCatalogue(env.Suites.Table(suite.NoPolicy, gates))
+	run := &reviewing{Env: env, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
+	for _, d := range run.withPods(readDocuments(env.Streams, []string{o.file}, false)) {
 		body, err := review.AsReview(d, options, kinds)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, err)

@@ -8,6 +8,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // overrideRow is an override of the policy.
@@ -78,8 +79,8 @@ func (r overrideRow) text(conditions bool) string {
 }
 
 // printEnds warns of the overrides that have ended or end soon.
-func (p Program) printEnds(policy *config.Policy) {
+func printEnds(env tool.Env, policy *config.Policy) {
 	for _, text := range config.SectionOf[override.List](policy).Ending(time.Now()) {
-		_, _ = fmt.Fprintf(p.Out, "warning: %s\n", text)
+		_, _ = fmt.Fprintf(env.Out, "warning: %s\n", text)
 	}
 }

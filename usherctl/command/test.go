@@ -20,6 +20,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // testOptions are the flags of usherctl test.
@@ -50,7 +51,7 @@ The exit code is 0 if all cases pass, 1 if one fails, and 2 if something could n
 names, no cases at all.`
 
 // testCommand is `usherctl test`.
-func (p Program) testCommand() *cobra.Command {
+func testCommand(env tool.Env) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what happens to objects with what is expected", Long: testHelp,
 		Example: `  # do the cases of a directory pass?
@@ -63,9 +64,9 @@ func (p Program) testCommand() *cobra.Command {
 			}
 			return nil
 		}}
-	o.addTo(c.Flags(), p.Suites.Names())
-	suites := flags.AddSuites(c, p.Suites, false, p.Err)
-	p.Suites = suites.List
+	o.addTo(c.Flags(), env.Suites.Names())
+	suites := flags.AddSuites(c, env.Suites, false, env.Err)
+	env.Suites = suites.List
 	c.RunE = func(c *cobra.Command, dirs []string) (err error) {
 		if _, err = suites.Parsed("files"); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (p Program) testCommand() *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		return p.test(c.Context(), o)
+		return testRun(c.Context(), env, o)
 	}
 	return c
 }
@@ -118,18 +119,18 @@ func (o *testOptions) check() (err error) {
 }
 
 // test runs the cases of directories and prints what became of each.
-func (p Program) test(ctx context.Context, o testOptions) error {
+func testRun(ctx context.Context, env tool.Env, o testOptions) error {
 	found := policytest.Find(o.dirs, o.config, o.cluster)
 	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *policytest.Case) bool { return !o.chosen.MatchString(c.Name) })
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usherctl test -v` prints their names", o.run, len(found.Cases))
 	}
-	program := policytest.Program{Suites: p.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
-		Now: time.Now(), Command: o.command, Warn: p.warnOfPolicies()}
-	results := program.Run(ctx, chosen, p.progress(len(chosen)))
+	program := policytest.Program{Suites: env.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+		Now: time.Now(), Command: o.command, Warn: warnOfPolicies(env)}
+	results := program.Run(ctx, chosen, testProgress(env, len(chosen)))
 	if o.update {
 		var err error
-		if results, err = p.updateTests(ctx, program, results, o.output == "text"); err != nil {
+		if results, err = updateTests(ctx, env, program, results, o.output == "text"); err != nil {
 			return err
 		}
 	}
@@ -137,18 +138,18 @@ func (p Program) test(ctx context.Context, o testOptions) error {
 	for _, r := range results {
 		reports = append(reports, r.Report)
 	}
-	if err := p.printTests(reports, coverageOf(ctx, program, results, o), o); err != nil {
+	if err := printTests(env, reports, coverageOf(ctx, program, results, o), o); err != nil {
 		return err
 	}
-	return exit(report.ExitOf(reports), "some cases could not be judged")
+	return report.ExitOf(reports).Err("some cases could not be judged")
 }
 
 // updateTests rewrites what failing cases expect, and returns the results of running them again.
-func (p Program) updateTests(ctx context.Context, program policytest.Program, failing []policytest.Result, text bool) ([]policytest.Result, error) {
+func updateTests(ctx context.Context, env tool.Env, program policytest.Program, failing []policytest.Result, text bool) ([]policytest.Result, error) {
 	lines, err := policytest.Update(failing)
-	to := p.Err
+	to := env.Err
 	if text {
-		to = p.Out
+		to = env.Out
 	}
 	for _, line := range lines {
 		_, _ = fmt.Fprintln(to, line)
@@ -180,26 +181,26 @@ func notCalled() func([]admit.Route, string) (func(admit.Route, *admit.Request) 
 }
 
 // warnOfPolicies returns a function that prints the warnings of each policy file once.
-func (p Program) warnOfPolicies() func(string, *config.Policy) {
+func warnOfPolicies(env tool.Env) func(string, *config.Policy) {
 	warned := map[string]bool{}
 	return func(file string, policy *config.Policy) {
 		if !warned[file] {
 			warned[file] = true
-			p.warnOfPolicy(file, policy)
+			env.WarnOfPolicy(file, policy)
 		}
 	}
 }
 
 // progress returns a function that shows how many cases are done, if errors go to a terminal.
-func (p Program) progress(all int) func(int) {
-	if !cli.IsTerminal(p.Err) || all < 100 {
+func testProgress(env tool.Env, all int) func(int) {
+	if !cli.IsTerminal(env.Err) || all < 100 {
 		return func(int) {}
 	}
 	return func(done int) {
 		if done == all {
-			_, _ = fmt.Fprintf(p.Err, "\r%*s\r", 40, "")
+			_, _ = fmt.Fprintf(env.Err, "\r%*s\r", 40, "")
 		} else if done%20 == 0 {
-			_, _ = fmt.Fprintf(p.Err, "\r%d of %d cases", done, all)
+			_, _ = fmt.Fprintf(env.Err, "\r%d of %d cases", done, all)
 		}
 	}
 }
@@ -212,29 +213,29 @@ func coverageOf(ctx context.Context, program policytest.Program, results []polic
 	return []report.Report{program.Cover(ctx, results).Report()}
 }
 
-func (p Program) printTests(reports, coverage []report.Report, o testOptions) error {
+func printTests(env tool.Env, reports, coverage []report.Report, o testOptions) error {
 	if o.output != "text" {
-		return p.printReports(o.output, "usherctl test", append(reports, coverage...))
+		return report.Write(env.Out, o.output, "usherctl test", append(reports, coverage...))
 	}
-	style := p.style()
+	style := env.Style()
 	for _, r := range reports {
 		if r.Verdict == report.Passed && o.verbose {
 			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
-			report.Text(p.Out, r, style)
+			report.Text(env.Out, r, style)
 		}
 		if r.Verdict != report.Passed {
 			r.Calls = slices.Clone(r.Calls)
 			for i := range r.Calls {
 				r.Calls[i].Message = "" // the findings have it
 			}
-			report.Text(p.Out, r, style)
-			_, _ = fmt.Fprintln(p.Out)
+			report.Text(env.Out, r, style)
+			_, _ = fmt.Fprintln(env.Out)
 		}
 	}
-	_, err := fmt.Fprintln(p.Out, report.CaseSummary(reports))
+	_, err := fmt.Fprintln(env.Out, report.CaseSummary(reports))
 	for _, r := range coverage {
 		for _, line := range r.Notes[0].Lines {
-			_, _ = fmt.Fprintln(p.Out, line)
+			_, _ = fmt.Fprintln(env.Out, line)
 		}
 	}
 	return err

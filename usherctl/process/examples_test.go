@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/command"
 	"usher.dev/usher/routes"
 	ctl "usher.dev/usher/usherctl/command"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // inCluster matches examples that need a cluster: test/e2e runs them.
@@ -57,7 +58,7 @@ func TestExamples(t *testing.T) {
 
 // allCommands returns the commands of both programs.
 func allCommands() []*cobra.Command {
-	return append(commands(command.Program{Suites: routes.Suites()}.Root()), commands(ctl.Program{Suites: routes.Suites()}.Root())...)
+	return append(commands(command.Program{Suites: routes.Suites()}.Root()), commands(ctl.Root(tool.Env{Suites: routes.Suites()}))...)
 }
 
 // commands returns a command and all below it that are usher's own, without hidden ones.

@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/routes"
 	"usher.dev/usher/server"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/test/harness"
 	ctl "usher.dev/usher/usherctl/command"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // processMode is the environment variable that makes the test binary the program whose name it has, so that tests need no build.
@@ -45,7 +47,7 @@ func runAs(program string, in io.Reader, out, err io.Writer, args ...string) (co
 	if program == "usher" {
 		return command.Program{Suites: routes.Suites(), Version: "dev", In: in, Out: out, Err: err, Serve: server.Run}.Run(context.Background(), args)
 	}
-	return ctl.Program{Suites: routes.Suites(), Version: "dev", In: in, Out: out, Err: err}.Run(context.Background(), args)
+	return ctl.Run(context.Background(), tool.Env{Suites: routes.Suites(), Version: "dev", Streams: cli.Streams{In: in, Out: out, Err: err}}, args)
 }
 
 // run runs a command of usherctl and returns its exit code and output.

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
 	ctl "usher.dev/usher/usherctl/command"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestExplainFindings: each finding of usherctl explain is described on its page, and the page describes no other.
@@ -74,8 +76,8 @@ func TestExplainNamesSections(t *testing.T) {
 func explained(t *testing.T, policy, step string) string {
 	t.Helper()
 	var out bytes.Buffer
-	program := ctl.Program{Suites: routes.Suites(), Out: &out, Err: io.Discard}
-	program.Run(t.Context(), []string{"explain", "--config", policy, "x: Forbidden: y (usher, step " + step + ", refusal 01234567)"})
+	env := tool.Env{Suites: routes.Suites(), Streams: cli.Streams{Out: &out, Err: io.Discard}}
+	ctl.Run(t.Context(), env, []string{"explain", "--config", policy, "x: Forbidden: y (usher, step " + step + ", refusal 01234567)"})
 	return out.String()
 }
 

@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"usher.dev/usher/command"
+	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/routes"
 	"usher.dev/usher/server"
 	"usher.dev/usher/test/harness"
 	ctl "usher.dev/usher/usherctl/command"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // TestMain runs the tests in the root directory of the repository, which has the samples and the pages.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 func usherctl(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = ctl.Program{Suites: routes.Suites(), Version: "dev", In: strings.NewReader(""), Out: &stdout, Err: &stderr}.Run(t.Context(), args)
+	code = ctl.Run(t.Context(), tool.Env{Suites: routes.Suites(), Version: "dev", Streams: cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}}, args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -52,7 +54,7 @@ type program struct {
 // programs returns both programs.
 func programs(t *testing.T) (all []program) {
 	t.Helper()
-	for _, root := range []*cobra.Command{command.Program{Suites: routes.Suites()}.Root(), ctl.Program{Suites: routes.Suites()}.Root()} {
+	for _, root := range []*cobra.Command{command.Program{Suites: routes.Suites()}.Root(), ctl.Root(tool.Env{Suites: routes.Suites()})} {
 		p := program{name: root.Name()}
 		for _, c := range root.Commands() {
 			if c.Hidden {

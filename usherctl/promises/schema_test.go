@@ -20,6 +20,7 @@ import (
 	ctl "usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/schema"
+	"usher.dev/usher/usherctl/tool"
 )
 
 // schemas are the files with the schemas, by the command that prints each.
@@ -37,7 +38,7 @@ func TestGoldenSchemas(t *testing.T) {
 }
 
 // policySchema returns the schema of the policy file.
-func policySchema() *schema.Node { return ctl.Program{Suites: routes.Suites()}.PolicySchema() }
+func policySchema() *schema.Node { return ctl.PolicySchema(tool.Env{Suites: routes.Suites()}) }
 
 // TestEveryFieldIsDescribed: no field of the policy file or of cases lacks a description.
 func TestEveryFieldIsDescribed(t *testing.T) {

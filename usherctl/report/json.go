@@ -16,3 +16,11 @@ func WriteJSON(to io.Writer, value any) error {
 	_, err = to.Write(append(printable.JSON(raw), '\n'))
 	return err
 }
+
+// Write writes reports for other programs: as json, or as junit with the name of the command as its suite.
+func Write(to io.Writer, output, command string, reports []Report) error {
+	if output == "junit" {
+		return JUnit(to, command, reports)
+	}
+	return WriteJSON(to, reports)
+}

@@ -1,6 +1,11 @@
 package report
 
-import "slices"
+import (
+	"errors"
+	"slices"
+
+	"usher.dev/usher/internal/cli"
+)
 
 // Verdict is the verdict on a subject.
 type Verdict string
@@ -33,6 +38,17 @@ const (
 	Refused  Exit = 1 // a refusal, or a finding
 	Unjudged Exit = 2 // something could not be judged
 )
+
+// Err returns the error that ends a command with the exit code: nil, cli.ErrDenied, or what could not be judged.
+func (e Exit) Err(unjudged string) error {
+	switch e {
+	case Fine:
+		return nil
+	case Refused:
+		return cli.ErrDenied
+	}
+	return errors.New(unjudged)
+}
 
 // Exit returns the exit code for one report.
 func (r Report) Exit() Exit {

@@ -1,0 +1,28 @@
+// Package tool has what the commands of usherctl are given.
+package tool
+
+import (
+	"fmt"
+
+	"usher.dev/usher/config"
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
+)
+
+// Env is what a command is about, and where it reads and writes.
+type Env struct {
+	Suites  suite.List
+	Version string
+	cli.Streams
+}
+
+// Style returns how reports are printed: in color on a terminal.
+func (e Env) Style() report.Style { return report.Style{Style: e.Streams.Style()} }
+
+// WarnOfPolicy prints what is probably not meant in a policy file.
+func (e Env) WarnOfPolicy(file string, policy *config.Policy) {
+	for _, text := range policy.Warnings() {
+		_, _ = fmt.Fprintf(e.Err, "warning: policy %s: %s\n", file, text)
+	}
+}
