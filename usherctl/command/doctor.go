@@ -19,13 +19,13 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // doctorOptions are the flags of usherctl doctor.
 type doctorOptions struct {
-	requestFlags
+	requests.Flags
 	output, service string
 	list            bool
 	clusterSource   flags.Cluster
@@ -71,11 +71,11 @@ func doctorCommand(env tool.Env) *cobra.Command {
 		o.apply = applyCommand(c.Flags())
 		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.asSet = c.Flags().Changed("as") || c.Flags().Changed("as-group")
-		o.files = append(o.files, files...)
+		o.Files = append(o.Files, files...)
 		if o.clusterSource.Dir != "" && !c.Flags().Changed("cluster") {
 			o.clusterSource.Source = "files"
 		}
-		if err := o.parse(env.Streams, c.Flags()); err != nil {
+		if err := o.Parse(env.Streams, c.Flags()); err != nil {
 			return err
 		}
 		if err := cmp.Or(o.check(), o.checkCanary(c.Flags())); err != nil {
@@ -88,13 +88,13 @@ func doctorCommand(env tool.Env) *cobra.Command {
 
 func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
-	o.addFilesTo(set, "examine")
+	o.AddFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
 	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the namespace of -n, or of FILE")
 	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")
-	o.requestFlags.addTo(set, "examine")
-	set.Lookup("as").Usage = asUsage + " (with --cluster=api the default is the user of the kubeconfig)"
+	o.Flags.AddTo(set, "examine")
+	set.Lookup("as").Usage = requests.AsUsage + " (with --cluster=api the default is the user of the kubeconfig)"
 	set.StringVar(&o.service, "service", "usher/usher", "Service of usher, as namespace/name")
 	o.clusterSource.AddTo(set)
 	o.clusterSource.AddStaticTo(set, "")
@@ -104,10 +104,10 @@ func (o *doctorOptions) check() error {
 	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
 	}
-	if o.list && (len(o.files) > 0 || o.output == "junit") {
+	if o.list && (len(o.Files) > 0 || o.output == "junit") {
 		return errors.New("--list takes no files, and prints text or json")
 	}
-	if len(o.templates) > 0 && len(o.files) == 0 {
+	if len(o.Templates) > 0 && len(o.Files) == 0 {
 		return errors.New("--template-path goes with files: name the files of the custom resources, or leave it out")
 	}
 	return o.clusterSource.Check()
@@ -119,7 +119,7 @@ func doctorRun(ctx context.Context, env tool.Env, o doctorOptions) error {
 		return printChecks(env, o.output)
 	}
 	examine := doctorExamine
-	ofObjects := len(o.files) > 0 || o.canary
+	ofObjects := len(o.Files) > 0 || o.canary
 	switch {
 	case o.canary:
 		examine = sendCanaries
@@ -226,15 +226,15 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.
-func documentsOf(env tool.Env, o doctorOptions) ([]review.Document, error) {
-	documents := readDocuments(env.Streams, o.files, o.recursive)
-	err := review.CheckTemplates(documents, o.templates)
-	if err != nil || !o.makesPods() {
+func documentsOf(env tool.Env, o doctorOptions) ([]requests.Document, error) {
+	documents := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
+	err := requests.CheckTemplates(documents, o.Templates)
+	if err != nil || !o.MakesPods() {
 		return documents, err
 	}
-	return review.WithPods(documents, o.templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
+	return requests.WithPods(documents, o.Templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
 }
 
 func examinerOf(ctx context.Context, env tool.Env, source reader.Source) (*doctor.Examiner, error) {
-	return doctor.NewExaminer(ctx, source, review.NewCatalogue(env.Suites.Table(suite.NoPolicy, gate.Defaults(env.Suites.Gates()))))
+	return doctor.NewExaminer(ctx, source, requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, gate.Defaults(env.Suites.Gates()))))
 }

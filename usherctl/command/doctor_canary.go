@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -39,13 +39,13 @@ func sendCanaries(ctx context.Context, env tool.Env, o doctorOptions) (reports [
 	if err != nil {
 		return nil, err
 	}
-	documents := []review.Document{doctor.CanaryPod()}
+	documents := []requests.Document{doctor.CanaryPod()}
 	what := "the creation of a pod in namespace " + o.Namespace
-	if len(o.files) > 0 {
+	if len(o.Files) > 0 {
 		if documents, err = documentsOf(env, o); err != nil {
 			return nil, err
 		}
-		what = fmt.Sprintf("the creation of what is in %s", report.List(o.files))
+		what = fmt.Sprintf("the creation of what is in %s", report.List(o.Files))
 	}
 	config, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
 	if err != nil {

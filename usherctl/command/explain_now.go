@@ -15,6 +15,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -66,9 +67,9 @@ func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.C
 	if err != nil {
 		return nil, err
 	}
-	run := &reviewing{Env: env, kinds: review.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Env: env, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
-	run.o.Options = review.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: review.GroupsOf("kubernetes-admin"), DryRun: true}
+	run.o.Options = requests.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: requests.GroupsOf("kubernetes-admin"), DryRun: true}
 	run.instance, run.routes = now, review.Explained(now.Routes())
 	for i := range run.routes {
 		if !o.ShowValues { // the mask knows whole values, and explanations cut them
@@ -79,8 +80,8 @@ func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.C
 	if err != nil {
 		return nil, err
 	}
-	pods := review.WithPods([]review.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
-	reports, err := run.reportAll(ctx, pods, review.Document{JSON: namespace})
+	pods := requests.WithPods([]requests.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
+	reports, err := run.reportAll(ctx, pods, requests.Document{JSON: namespace})
 	for i := range reports {
 		if reports[i].Exit() == report.Fine {
 			reports[i].Webhooks = nil // each is called, or is not for the pod

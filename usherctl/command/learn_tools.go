@@ -19,7 +19,7 @@ import (
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -69,10 +69,10 @@ func learnCalled(ctx context.Context, env tool.Env, c learn.Called, manifest []b
 	if err != nil {
 		return "", err
 	}
-	o := review.Options{Operation: admissionv1.Operation(cmp.Or(c.Operation, "CREATE")), SubResource: c.SubResource,
+	o := requests.Options{Operation: admissionv1.Operation(cmp.Or(c.Operation, "CREATE")), SubResource: c.SubResource,
 		User: cmp.Or(c.As, "kubernetes-admin"), Namespace: "default"}
-	o.Groups = review.GroupsOf(o.User)
-	documents := review.Read(c.Manifest, bytes.NewReader(manifest))
+	o.Groups = requests.GroupsOf(o.User)
+	documents := requests.Read(c.Manifest, bytes.NewReader(manifest))
 	examiner.Learn(ctx, documents, o)
 	for _, d := range documents {
 		if d.Err != nil {

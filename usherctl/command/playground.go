@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/server/recording"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -120,7 +121,7 @@ func (o playgroundOptions) start(suite string) (playground.Input, error) {
 	if o.clusterDir == "" {
 		return in, nil
 	}
-	files, err := manifestFiles(o.clusterDir, false)
+	files, err := requests.ManifestFiles(o.clusterDir, false)
 	if err != nil {
 		return in, fmt.Errorf("--cluster-dir: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/usage"
 )
@@ -101,7 +102,7 @@ func quotaRun(ctx context.Context, env tool.Env, o quotaOptions) error {
 		return err
 	}
 	for _, file := range o.files {
-		pods, err := usage.Plan(readFile(env.Streams, file), ask.Namespace, limitRangesIn(ctx, source))
+		pods, err := usage.Plan(requests.ReadFile(env.Streams, file), ask.Namespace, limitRangesIn(ctx, source))
 		if err != nil {
 			return err
 		}

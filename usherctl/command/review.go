@@ -2,12 +2,8 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -17,13 +13,14 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // reviewOptions are the flags of usherctl review.
 type reviewOptions struct {
-	requestFlags
+	requests.Flags
 	suites                            []string
 	mainOnly                          bool // nobody asks for other suites than the first: what they do not change is not shown
 	path, output, config, service     string
@@ -53,14 +50,14 @@ func reviewCommand(env tool.Env) *cobra.Command {
 		}
 		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
 		o.gatesSet = c.Flags().Changed("feature-gates")
-		o.files = append(o.files, files...)
-		if len(o.files) == 0 && cli.IsTerminal(env.In) {
+		o.Files = append(o.Files, files...)
+		if len(o.Files) == 0 && cli.IsTerminal(env.In) {
 			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
 		}
-		if len(o.files) == 0 {
-			o.files = []string{"-"}
+		if len(o.Files) == 0 {
+			o.Files = []string{"-"}
 		}
-		if err := o.parse(env.Streams, c.Flags()); err != nil {
+		if err := o.Parse(env.Streams, c.Flags()); err != nil {
 			return err
 		}
 		if !slices.Contains([]string{"text", "patch", "json", "junit", "review"}, o.output) {
@@ -111,7 +108,7 @@ else 0.`
 
 func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
-	o.addFilesTo(set, "review")
+	o.AddFilesTo(set, "review")
 	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
 	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have unknown fields, and the summary")
 	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not have")
@@ -119,7 +116,7 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
 	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
 	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
-	o.requestFlags.addTo(set, "review")
+	o.Flags.AddTo(set, "review")
 	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil, "labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
 	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.AddDirTo(set)
@@ -140,9 +137,9 @@ func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
 	if o.doctor && o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: review.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
-	read := readDocuments(env.Streams, o.files, o.recursive)
-	if err := review.CheckTemplates(read, o.templates); err != nil {
+	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
+	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
+	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err
 	}
 	if run.given, err = run.stored(ctx, read); err != nil {
@@ -160,63 +157,4 @@ func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
 		return err
 	}
 	return run.print(reports)
-}
-
-func readOld(streams cli.Streams, file string) (json.RawMessage, error) {
-	if file == "" {
-		return nil, nil
-	}
-	documents := readDocuments(streams, []string{file}, false)
-	if documents[0].Err != nil {
-		return nil, fmt.Errorf("--old %w", documents[0].Err)
-	}
-	if len(documents) != 1 {
-		return nil, fmt.Errorf("--old %s: holds %d objects, not one", file, len(documents))
-	}
-	return documents[0].JSON, nil
-}
-
-// readDocuments reads the files. What cannot be read is a document with an error.
-func readDocuments(streams cli.Streams, names []string, recursive bool) (all []review.Document) {
-	for _, name := range names {
-		files, err := manifestFiles(name, recursive)
-		if err != nil {
-			all = append(all, review.Document{Source: name, Err: err})
-		}
-		for _, file := range files {
-			all = append(all, readFile(streams, file)...)
-		}
-	}
-	return all
-}
-
-func readFile(streams cli.Streams, name string) []review.Document {
-	in, err := streams.OpenFile(name)
-	if err != nil {
-		return []review.Document{{Source: name, Err: err}}
-	}
-	defer func() { _ = in.Close() }()
-	return review.Read(name, in)
-}
-
-// manifestFiles returns a file, or the manifests of a directory in the order of their names, as kubectl reads them.
-func manifestFiles(name string, recursive bool) (files []string, err error) {
-	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
-		return []string{name}, nil // reading it reports what is wrong
-	}
-	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != name && !recursive:
-			return filepath.SkipDir
-		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
-			files = append(files, path)
-		}
-		return nil
-	})
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: the directory holds no .yaml, .yml or .json file; -R reads those below it, too", name)
-	}
-	return files, err
 }

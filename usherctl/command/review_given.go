@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -26,7 +27,7 @@ const everything = -1
 // stored returns the objects among the documents that count as stored: all but pods, which would count against quotas
 // before they are created. With --doctor and an API server, its Namespaces and LimitRanges are added, and with --assume-namespace-labels others
 // that are in none of the files.
-func (r *reviewing) stored(ctx context.Context, documents []review.Document) (given []manifest.Object, err error) {
+func (r *reviewing) stored(ctx context.Context, documents []requests.Document) (given []manifest.Object, err error) {
 	var wanted []string
 	for _, d := range documents {
 		var o struct {
@@ -125,7 +126,7 @@ func namespaceWith(name string, labels map[string]string) manifest.Object {
 }
 
 // without loads usher so that the object of a document does not count as stored while it is reviewed itself.
-func (r *reviewing) without(d review.Document) error {
+func (r *reviewing) without(d requests.Document) error {
 	i := slices.IndexFunc(r.given, func(o manifest.Object) bool { return o.File == d.Source && d.Of == "" && o.Kind != "Namespace" })
 	if r.policy == nil || i >= 0 && !r.covered(r.given[i]) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -53,7 +53,7 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 	for source, want := range map[string]string{"api": "apps", "files": ""} {
 		var errs bytes.Buffer
 		r := &reviewing{Env: tool.Env{Streams: cli.Streams{Err: &errs}}, o: reviewOptions{doctor: true, registered: flags.Cluster{Source: source, Kubeconfig: kubeconfig}}, instance: empty}
-		given, err := r.stored(t.Context(), review.Read("test", strings.NewReader(documents)))
+		given, err := r.stored(t.Context(), requests.Read("test", strings.NewReader(documents)))
 		if err != nil {
 			t.Fatal(err)
 		}

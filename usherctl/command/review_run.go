@@ -22,6 +22,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -32,7 +33,7 @@ type reviewing struct {
 	o       reviewOptions
 	policy  *config.Policy
 	routes  []admit.Route
-	kinds   review.Catalogue
+	kinds   requests.Catalogue
 	given   []manifest.Object      // among the documents, which count as stored
 	loaded  int                    // the index of the given object that the routes do not see; -1: they see all
 	missing review.MissingRecorder // what steps have asked for that is not known
@@ -46,18 +47,18 @@ type reviewing struct {
 }
 
 // withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
-func (r *reviewing) withPods(documents []review.Document) []review.Document {
-	if !r.o.makesPods() {
+func (r *reviewing) withPods(documents []requests.Document) []requests.Document {
+	if !r.o.MakesPods() {
 		return documents
 	}
-	return review.WithPods(documents, r.o.templates, r.o.Options, func(object *unstructured.Unstructured) bool {
+	return requests.WithPods(documents, r.o.Templates, r.o.Options, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.o.Operation, Namespace: object.GetNamespace()}
 		return slices.ContainsFunc(r.routes, func(route admit.Route) bool { return route.JudgesItself(request) })
 	})
 }
 
 // printReviews prints the AdmissionReview of each document. The error names all documents that have none.
-func (r *reviewing) printReviews(documents []review.Document) error {
+func (r *reviewing) printReviews(documents []requests.Document) error {
 	var problems []error
 	for _, d := range documents {
 		body, err := r.asReview(d)
@@ -73,19 +74,19 @@ func (r *reviewing) printReviews(documents []review.Document) error {
 }
 
 // asReview returns the AdmissionReview of a document, unless nothing has the subresource of the flags.
-func (r *reviewing) asReview(d review.Document) ([]byte, error) {
+func (r *reviewing) asReview(d requests.Document) ([]byte, error) {
 	object := &unstructured.Unstructured{}
 	if d.Err == nil && !d.IsReview() && json.Unmarshal(d.JSON, &object.Object) == nil {
-		if err := review.CheckSubresource(r.o.SubResource, object.GroupVersionKind().GroupKind(), r.routes); err != nil {
+		if err := requests.CheckSubresource(r.o.SubResource, object.GroupVersionKind().GroupKind(), r.routes); err != nil {
 			return nil, fmt.Errorf("--%w", err)
 		}
 	}
-	return review.AsReview(d, r.o.Options, r.kinds)
+	return requests.AsReview(d, r.o.Options, r.kinds)
 }
 
 // reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
-func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, others ...review.Document) ([]report.Report, error) {
-	reports, kinds := []report.Report{}, review.Types(r.Suites)
+func (r *reviewing) reportAll(ctx context.Context, documents []requests.Document, others ...requests.Document) ([]report.Report, error) {
+	reports, kinds := []report.Report{}, requests.Types(r.Suites)
 	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 	for _, d := range documents {
 		body, err := r.asReview(d)
 		if err != nil {
-			reports = append(reports, review.NotSent(d, err))
+			reports = append(reports, requests.NotSent(d, err))
 			continue
 		}
 		if err := r.without(d); err != nil {
@@ -131,7 +132,7 @@ func (r *reviewing) reportAll(ctx context.Context, documents []review.Document, 
 }
 
 // report reviews one document.
-func (r *reviewing) report(ctx context.Context, d review.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (report.Report, error) {
+func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (report.Report, error) {
 	chooser.Routes = r.routes
 	choice, err := chooser.Choose(body)
 	if err != nil {
@@ -159,7 +160,7 @@ func (r *reviewing) limitRanges(namespace string) ([]*corev1.LimitRange, error) 
 }
 
 // examiner returns what knows the webhooks of the cluster; nil without --doctor.
-func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (*doctor.Examiner, error) {
+func (r *reviewing) examiner(ctx context.Context, documents []requests.Document) (*doctor.Examiner, error) {
 	if !r.o.doctor {
 		return nil, nil
 	}
@@ -179,7 +180,7 @@ func (r *reviewing) examiner(ctx context.Context, documents []review.Document) (
 	return examiner, nil
 }
 
-func (r *reviewing) chooser(documents []review.Document) (review.Chooser, error) {
+func (r *reviewing) chooser(documents []requests.Document) (review.Chooser, error) {
 	c := review.Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
 	if r.o.allRoutes {
 		return c, nil

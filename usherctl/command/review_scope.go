@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -92,10 +92,10 @@ func (w registeredAs) why(r admit.Route, req *admit.Request) (why string) {
 }
 
 // namespaceLabels returns the labels of the namespaces in a directory of manifests, and of those among the documents, which win.
-func namespaceLabels(dir string, documents []review.Document) (map[string]labels.Set, error) {
+func namespaceLabels(dir string, documents []requests.Document) (map[string]labels.Set, error) {
 	known := map[string]labels.Set{}
 	if dir != "" {
-		files, err := manifestFiles(dir, true)
+		files, err := requests.ManifestFiles(dir, true)
 		if err != nil {
 			return nil, fmt.Errorf("--cluster-dir: %w", err)
 		}

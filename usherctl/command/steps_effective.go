@@ -21,7 +21,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -53,7 +53,7 @@ func (o *effectiveOptions) check(set *pflag.FlagSet) error {
 		}
 	}
 	if o.user != "" && !set.Changed("as-group") {
-		o.groups = review.GroupsOf(o.user)
+		o.groups = requests.GroupsOf(o.user)
 	}
 	return nil
 }
@@ -132,11 +132,11 @@ func describedRequests(env tool.Env, o effectiveOptions, gates gate.Set, routes 
 	if o.file == "" {
 		return []described{{namespace: o.namespace}}, nil
 	}
-	options := review.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
-	kinds := review.NewCatalogue(env.Suites.Table(suite.NoPolicy, gates))
-	run := &reviewing{Env: env, o: reviewOptions{requestFlags: requestFlags{Options: options}}, routes: routes}
-	for _, d := range run.withPods(readDocuments(env.Streams, []string{o.file}, false)) {
-		body, err := review.AsReview(d, options, kinds)
+	options := requests.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
+	kinds := requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, gates))
+	run := &reviewing{Env: env, o: reviewOptions{Flags: requests.Flags{Options: options}}, routes: routes}
+	for _, d := range run.withPods(requests.ReadFiles(env.Streams, []string{o.file}, false)) {
+		body, err := requests.AsReview(d, options, kinds)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, err)
 		}

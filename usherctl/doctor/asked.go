@@ -10,13 +10,13 @@ import (
 
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // Answer adds to the report of a review of a document, with the webhooks of the cluster, what admission policies say of the object as it would
 // be stored, and which answers are not judged: those of usher's webhooks are the calls of the report.
-func (c Calls) Answer(ctx context.Context, e *Examiner, d review.Document, o review.Options, result *report.Report) {
+func (c Calls) Answer(ctx context.Context, e *Examiner, d requests.Document, o requests.Options, result *report.Report) {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
 		return // the report says so
@@ -91,7 +91,7 @@ func (all admissionPolicies) asked(ctx context.Context, e *Examiner, request web
 
 // asStored returns a request for a manifest with the defaults that the API server fills in, and why they are not known.
 func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
-	filled, known := review.Filled(request.Object.Raw)
+	filled, known := requests.Filled(request.Object.Raw)
 	if !known {
 		return request, "the API server may fill in defaults before"
 	}

@@ -17,13 +17,13 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // CanaryPod returns the pod that is sent if there is no other object: one that the strictest of the Pod Security Standards permits.
-func CanaryPod() review.Document {
-	return review.Document{Source: "canary", JSON: []byte(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "usher-canary-"}, "spec": {
+func CanaryPod() requests.Document {
+	return requests.Document{Source: "canary", JSON: []byte(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "usher-canary-"}, "spec": {
 		"automountServiceAccountToken": false,
 		"securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
 		"containers": [{"name": "canary", "image": "registry.k8s.io/pause:3.10",
@@ -46,10 +46,10 @@ type canary struct {
 
 // Canary sends the object of a document as a dry run, marked as a canary, and says which webhooks of usher have answered: the only proof
 // that a webhook is called is a call. needed are the webhooks that usher should be registered with.
-func (e *Examiner) Canary(ctx context.Context, d review.Document, o review.Options, needed []webhooks.Hook) report.Report {
+func (e *Examiner) Canary(ctx context.Context, d requests.Document, o requests.Options, needed []webhooks.Hook) report.Report {
 	c, err := e.send(ctx, d, o)
 	if err != nil {
-		return review.NotSent(d, err)
+		return requests.NotSent(d, err)
 	}
 	result := report.Report{Subject: report.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
 		Name: nameIn(c.request), Operation: string(c.request.Operation)}}
@@ -104,7 +104,7 @@ func (e *Examiner) needs(ctx context.Context, r webhookmatch.Request, needed []w
 }
 
 // send sends the canary as the user that the API server takes the caller for.
-func (e *Examiner) send(ctx context.Context, d review.Document, o review.Options) (c canary, err error) {
+func (e *Examiner) send(ctx context.Context, d requests.Document, o requests.Options) (c canary, err error) {
 	if _, err := e.AskCaller(ctx); err != nil {
 		return c, err
 	}

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // ushers returns a webhook of usher for new pods.
@@ -94,7 +94,7 @@ func TestCanary(t *testing.T) {
 					refuse(w, 404, "NotFound")
 				}
 			})
-			examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+			examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestCanary(t *testing.T) {
 				}
 				needed = append(needed, hook)
 			}
-			result := examiner.Canary(t.Context(), doctor.CanaryPod(), review.Options{Operation: admissionv1.Create, Namespace: "shop"}, needed)
+			result := examiner.Canary(t.Context(), doctor.CanaryPod(), requests.Options{Operation: admissionv1.Create, Namespace: "shop"}, needed)
 			var got []string
 			for _, w := range result.Webhooks {
 				if w.Called {

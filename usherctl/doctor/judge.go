@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
@@ -56,10 +56,10 @@ func (e *Examiner) Policies(ctx context.Context) (c Calls) {
 
 // Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
 // that are not registered, or not as they should be, and what admission policies say. What is not known is not judged.
-func (e *Examiner) Judge(ctx context.Context, d review.Document, o review.Options, calls Calls) report.Report {
+func (e *Examiner) Judge(ctx context.Context, d requests.Document, o requests.Options, calls Calls) report.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
-		return review.NotSent(d, err)
+		return requests.NotSent(d, err)
 	}
 	result := e.examine(ctx, d, request)
 	if result.Verdict == report.Failed {

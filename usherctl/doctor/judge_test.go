@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,12 +10,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 
-	"encoding/json"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestJudge: a request that the API server would refuse, as is known, has not passed, and neither has one that webhooks of usher miss.
@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 			if c.source != nil {
 				source = c.source(c.webhooks)
 			}
-			examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+			examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +63,8 @@ func TestJudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			usher := doctor.Usher{Apply: "usher webhooks apply", Paths: []string{"/mutate-pods", "/validate-pods"}, Needed: func([]string) []webhooks.Hook { return []webhooks.Hook{needed} }}
-			documents := review.Read("-", strings.NewReader(pod))
-			result := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, usher))
+			documents := requests.Read("-", strings.NewReader(pod))
+			result := examiner.Judge(t.Context(), documents[0], requests.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, examiner.Calls(t.Context(), nil, usher))
 			var says []string
 			for _, w := range result.Webhooks {
 				if w.Called {
@@ -147,13 +147,13 @@ func TestAskedPolicies(t *testing.T) {
 			for i := range answers {
 				answers[i] = clean(answers[i])
 			}
-			examiner, err := doctor.NewExaminer(t.Context(), with(t, "", answers...), review.NewCatalogue(nil))
+			examiner, err := doctor.NewExaminer(t.Context(), with(t, "", answers...), requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
+			documents := requests.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
 			calls := examiner.Calls(t.Context(), nil, doctor.Usher{})
-			result := examiner.Judge(t.Context(), documents[0], review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
+			result := examiner.Judge(t.Context(), documents[0], requests.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
 			says := strings.Join(result.Unjudged, "\n")
 			for _, f := range result.Findings {
 				says += "\n" + f.Object + " " + f.Message
@@ -182,15 +182,15 @@ func TestCaller(t *testing.T) {
 			refuse(w, 404, "NotFound")
 		}
 	})
-	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+	examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := review.Document{JSON: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`)}
+	pod := requests.Document{JSON: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`)}
 	of := pod
 	of.Of, of.Controller = "ReplicaSet web", "replicaset-controller"
-	called := func(d review.Document) bool {
-		result := examiner.Examine(t.Context(), d, review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
+	called := func(d requests.Document) bool {
+		result := examiner.Examine(t.Context(), d, requests.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"})
 		return len(result.Webhooks) == 1 && result.Webhooks[0].Called
 	}
 	if called(pod) {

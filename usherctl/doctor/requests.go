@@ -14,14 +14,14 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // Examiner says for requests which webhooks of a cluster are called.
 type Examiner struct {
 	source     reader.Source
-	kinds      review.Catalogue
+	kinds      requests.Catalogue
 	hooks      []entry
 	matcher    webhookmatch.Matcher
 	namespaces map[string]webhookmatch.Namespace // by name, as far as they were asked for
@@ -30,7 +30,7 @@ type Examiner struct {
 }
 
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.
-func NewExaminer(ctx context.Context, source reader.Source, kinds review.Catalogue) (*Examiner, error) {
+func NewExaminer(ctx context.Context, source reader.Source, kinds requests.Catalogue) (*Examiner, error) {
 	hooks, err := registered(ctx, source)
 	return &Examiner{source: source, kinds: kinds, hooks: hooks,
 		namespaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
@@ -55,7 +55,7 @@ func registered(ctx context.Context, source reader.Source) (all []entry, err err
 
 // Learn takes the labels of Namespaces among documents, which override the cluster's unless they are deleted, and
 // asks the cluster for the kinds of all, so that the kinds know them.
-func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o review.Options) {
+func (e *Examiner) Learn(ctx context.Context, documents []requests.Document, o requests.Options) {
 	for _, d := range documents {
 		var object metav1.PartialObjectMetadata
 		if d.Err != nil || json.Unmarshal(d.JSON, &object) != nil {
@@ -75,16 +75,16 @@ func (e *Examiner) Learn(ctx context.Context, documents []review.Document, o rev
 }
 
 // Examine returns the report on a document.
-func (e *Examiner) Examine(ctx context.Context, d review.Document, o review.Options) report.Report {
+func (e *Examiner) Examine(ctx context.Context, d requests.Document, o requests.Options) report.Report {
 	request, err := e.request(ctx, d, o)
 	if err != nil {
-		return review.NotSent(d, err)
+		return requests.NotSent(d, err)
 	}
 	return e.examine(ctx, d, request)
 }
 
 // examine returns the report on the request that a document stands for.
-func (e *Examiner) examine(ctx context.Context, d review.Document, request webhookmatch.Request) report.Report {
+func (e *Examiner) examine(ctx context.Context, d requests.Document, request webhookmatch.Request) report.Report {
 	kind := request.Kind.Kind
 	if request.SubResource != "" {
 		kind += "/" + request.SubResource
@@ -161,8 +161,8 @@ func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind)
 }
 
 // request returns the request that a document stands for.
-func (e *Examiner) request(ctx context.Context, d review.Document, o review.Options) (r webhookmatch.Request, err error) {
-	body, err := review.AsReview(d, o, e.kinds)
+func (e *Examiner) request(ctx context.Context, d requests.Document, o requests.Options) (r webhookmatch.Request, err error) {
+	body, err := requests.AsReview(d, o, e.kinds)
 	if err != nil {
 		return r, err
 	}

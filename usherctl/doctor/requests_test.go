@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 const (
@@ -63,12 +63,12 @@ func with(t *testing.T, webhooks string, others ...string) reader.Source {
 // examined returns the report on a manifest.
 func examined(t *testing.T, source reader.Source, manifest, sub string) report.Report {
 	t.Helper()
-	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+	examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents := review.Read("-", strings.NewReader(manifest))
-	options := review.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}
+	documents := requests.Read("-", strings.NewReader(manifest))
+	options := requests.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}
 	if options.SubResource = sub; sub != "" {
 		options.Operation = admissionv1.Update
 	}
@@ -147,12 +147,12 @@ func TestConnection(t *testing.T) {
 	} {
 		hooks := webhookFor("/v1/pods/exec", fmt.Sprintf(`,"failurePolicy":%q,"matchConditions":[{"name":"a","expression":%q}]`, c.policy, c.condition))
 		source := with(t, hooks+","+strings.Replace(webhookFor("/v1/pods/exec", ""), `"w"`, `"other"`, 1))
-		examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+		examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := examiner.Examine(t.Context(), review.Read("-", strings.NewReader(pod))[0],
-			review.Options{Operation: admissionv1.Connect, SubResource: "exec", User: "ann", Namespace: "default"})
+		result := examiner.Examine(t.Context(), requests.Read("-", strings.NewReader(pod))[0],
+			requests.Options{Operation: admissionv1.Connect, SubResource: "exec", User: "ann", Namespace: "default"})
 		if len(result.Webhooks) != 2 {
 			t.Fatalf("%+v", result)
 		}
@@ -170,7 +170,7 @@ func TestConnection(t *testing.T) {
 
 // TestNoConfigurationsNoAnswer: if configurations may not be read, there is an error and no report.
 func TestNoConfigurationsNoAnswer(t *testing.T) {
-	_, err := doctor.NewExaminer(t.Context(), with(t, "", configurationsPath, ""), review.NewCatalogue(nil))
+	_, err := doctor.NewExaminer(t.Context(), with(t, "", configurationsPath, ""), requests.NewCatalogue(nil))
 	if err == nil || !strings.HasPrefix(err.Error(), "validatingwebhookconfigurations may not be read") {
 		t.Error(err)
 	}
@@ -179,13 +179,13 @@ func TestNoConfigurationsNoAnswer(t *testing.T) {
 // TestNamespaceAmongTheFiles: a Namespace among the examined files overrides the cluster's.
 func TestNamespaceAmongTheFiles(t *testing.T) {
 	source := with(t, webhookFor("/v1/pods", `,"namespaceSelector":{"matchLabels":{"team":"api"}}`))
-	examiner, err := doctor.NewExaminer(t.Context(), source, review.NewCatalogue(nil))
+	examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents := review.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"api"}}}
+	documents := requests.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"api"}}}
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`))
-	options := review.Options{Operation: admissionv1.Create, Namespace: "default"}
+	options := requests.Options{Operation: admissionv1.Create, Namespace: "default"}
 	examiner.Learn(t.Context(), documents, options)
 	result := examiner.Examine(t.Context(), documents[1], options)
 	if len(result.Webhooks) != 1 || !result.Webhooks[0].Called {

@@ -7,7 +7,7 @@ import (
 
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // change is one difference between two documents.
@@ -139,7 +139,7 @@ func differByIndex(all []change, p path, was, is []any) []change {
 func byOperations(patch []report.Operation) (all []change) {
 	for _, o := range patch {
 		at := pathOf(o.Path)
-		value, _ := review.DecodeJSON(o.Value)
+		value, _ := requests.DecodeJSON(o.Value)
 		if n := len(at); n > 1 && at[n-1].isItem {
 			at[n-1].name = nameIn(at[n-2].key, value)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/test/seed"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 const podJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app":"web"},"annotations":{"note":"n"}},"spec":{` +
@@ -184,13 +184,13 @@ func TestRebuilt(t *testing.T) {
 			if document, err = patch.Apply(document); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			after, _ := review.DecodeJSON(document)
+			after, _ := requests.DecodeJSON(document)
 			patches, want = append(patches, text), append(want, after)
 		}
 		r := Of(eventOf(podJSON, patches...), Options{ShowValues: true})
-		before, _ := review.DecodeJSON([]byte(podJSON))
+		before, _ := requests.DecodeJSON([]byte(podJSON))
 		for i, call := range r.Calls {
-			got, _ := review.DecodeJSON(call.After)
+			got, _ := requests.DecodeJSON(call.After)
 			if call.Known != "rebuilt" || !reflect.DeepEqual(got, want[i]) {
 				t.Fatalf("%v\n%s\nwant\n%s", patches, call.After, encode(want[i]))
 			}
@@ -205,7 +205,7 @@ func TestRebuilt(t *testing.T) {
 // randomOperations returns operations that apply one after the other.
 func randomOperations(random *rand.Rand, document []byte) (all []string) {
 	for range 1 + random.IntN(4) {
-		value, _ := review.DecodeJSON(document)
+		value, _ := requests.DecodeJSON(document)
 		pointers := append(pointersOf("", value), "/kind")
 		at := pointers[random.IntN(len(pointers))]
 		text := []string{

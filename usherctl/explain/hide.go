@@ -5,7 +5,7 @@ import (
 
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Hide hides what a mask hides in all parts of the report of a review.
@@ -54,7 +54,7 @@ func hideTexts(m *mask.Mask, r *report.Report) {
 // hideIn hides in the operations of a patch of usher, which has neither copy nor move.
 func hideIn(m *mask.Mask, patch []report.Operation) {
 	for i := range patch {
-		if value, err := review.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
+		if value, err := requests.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
 			patch[i].Value = encode(m.Value(tokens(patch[i].Path), value))
 		}
 	}
@@ -67,7 +67,7 @@ func hidden(m *mask.Mask, patch []report.Operation) (masked []report.Operation) 
 			m.Copied(tokens(o.From), tokens(o.Path))
 		}
 		one := report.Operation{Op: o.Op, Path: o.Path, From: o.From}
-		if value, err := review.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
+		if value, err := requests.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
 			one.Value = encode(m.Value(tokens(o.Path), value))
 		}
 		masked = append(masked, one)

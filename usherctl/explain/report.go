@@ -13,7 +13,7 @@ import (
 
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Options say what is reported of an event.
@@ -84,7 +84,7 @@ func (x *explaining) open() {
 	if (e.Verb == "create" || e.Verb == "update") && len(e.RequestObject) > 0 {
 		x.document = e.RequestObject
 		x.report.Before = x.mask.Object(e.RequestObject)
-		x.ledger.start, _ = review.DecodeJSON(e.RequestObject)
+		x.ledger.start, _ = requests.DecodeJSON(e.RequestObject)
 	}
 	if e.Verb == "patch" {
 		x.remember(e.RequestObject)
@@ -229,8 +229,8 @@ func applyTo(document []byte, operations []report.Operation) (after []byte, chan
 	if after, err = patch.Apply(document); err != nil {
 		return nil, nil, err
 	}
-	was, errBefore := review.DecodeJSON(document)
-	is, errAfter := review.DecodeJSON(after)
+	was, errBefore := requests.DecodeJSON(document)
+	is, errAfter := requests.DecodeJSON(after)
 	return after, differences(was, is), errors.Join(errBefore, errAfter)
 }
 
@@ -240,8 +240,8 @@ func (x *explaining) compare() {
 	if x.last < 0 || x.document == nil || stored == nil {
 		return
 	}
-	rebuilt, errRebuilt := review.DecodeJSON(x.document)
-	is, errStored := review.DecodeJSON(stored)
+	rebuilt, errRebuilt := requests.DecodeJSON(x.document)
+	is, errStored := requests.DecodeJSON(stored)
 	if errRebuilt != nil || errStored != nil {
 		return
 	}

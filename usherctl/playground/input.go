@@ -17,7 +17,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Input holds a user's input and choices. All members may be empty.
@@ -37,17 +37,17 @@ type Input struct {
 }
 
 // options returns how the object is sent.
-func (in Input) options() (review.Options, error) {
-	o := review.Options{Operation: admissionv1.Operation(cmp.Or(strings.ToUpper(in.Operation), "CREATE")), SubResource: in.Subresource,
+func (in Input) options() (requests.Options, error) {
+	o := requests.Options{Operation: admissionv1.Operation(cmp.Or(strings.ToUpper(in.Operation), "CREATE")), SubResource: in.Subresource,
 		User: cmp.Or(in.User, "kubernetes-admin"), Namespace: cmp.Or(in.Namespace, "default"), DryRun: in.DryRun}
-	o.Groups = review.GroupsOf(o.User)
+	o.Groups = requests.GroupsOf(o.User)
 	if in.Groups != "" {
 		o.Groups = strings.FieldsFunc(in.Groups, func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	if strings.TrimSpace(in.Old) == "" || o.Operation != admissionv1.Update {
 		return o, nil
 	}
-	old := review.Read("-", strings.NewReader(in.Old))
+	old := requests.Read("-", strings.NewReader(in.Old))
 	if len(old) != 1 {
 		return o, errors.New("the stored object is one object, not several")
 	}
@@ -61,7 +61,7 @@ func (in Input) options() (review.Options, error) {
 // stored returns the objects of the tab Object that count as stored while others are reviewed: those that steps ask for, and that no
 // step judges by what is stored.
 func (in Input) stored() (given []manifest.Object) {
-	for _, d := range review.Read("object", strings.NewReader(in.Object)) {
+	for _, d := range requests.Read("object", strings.NewReader(in.Object)) {
 		var is metav1.TypeMeta
 		if d.Err == nil && json.Unmarshal(d.JSON, &is) == nil && slices.Contains([]string{"Namespace", "LimitRange", "PriorityClass"}, is.Kind) {
 			given = append(given, manifest.Object{TypeMeta: is, Place: manifest.Place{File: "object"}, JSON: d.JSON})
@@ -102,12 +102,12 @@ func tooDeep(raw []byte) bool {
 }
 
 // withPods replaces workloads by the pods of their controllers, as `usherctl review` does.
-func (w *instance) withPods(documents []review.Document, o review.Options) []review.Document {
+func (w *instance) withPods(documents []requests.Document, o requests.Options) []requests.Document {
 	makesPods := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
 	if !makesPods || o.SubResource != "" {
 		return documents
 	}
-	return review.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
+	return requests.WithPods(documents, nil, o, func(object *unstructured.Unstructured) bool {
 		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
 		return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return r.JudgesItself(request) })
 	})
@@ -151,7 +151,7 @@ type Stage struct {
 }
 
 // objectOf returns what the page shows of a report.
-func objectOf(d review.Document, text string, body []byte, r report.Report) Object {
+func objectOf(d requests.Document, text string, body []byte, r report.Report) Object {
 	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
 	places, now := newPlaces(text, d.Line), o.Stages[0].Document
 	for _, call := range r.Calls {

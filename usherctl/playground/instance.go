@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -121,8 +122,8 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	if err != nil {
 		return Answer{Problems: []Problem{{Tab: "old", Text: err.Error()}}}
 	}
-	catalogue := review.NewCatalogue(w.Suites.Table(suite.NoPolicy, w.Gates))
-	documents := review.Read("-", strings.NewReader(in.Object))
+	catalogue := requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, w.Gates))
+	documents := requests.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
 	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Setting: onPage}
 	for _, d := range documents {
@@ -130,7 +131,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
 			continue
 		}
-		body, err := review.AsReview(d, options, catalogue)
+		body, err := requests.AsReview(d, options, catalogue)
 		if err != nil {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: cmp.Or(lineIn(err.Error()), d.Line), Text: err.Error()})
 			continue
@@ -142,7 +143,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 		}
 		w.missing.TakeUnknown() // what was asked before
 		choice.Documents, choice.Validate, choice.TakeUnknown, choice.LimitRanges = true, true, w.missing.TakeUnknown, w.LimitRanges
-		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, review.Types(w.Suites))))
+		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, requests.Types(w.Suites))))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {
 		return slices.Index(worstFirst, x.Report.Verdict) - slices.Index(worstFirst, y.Report.Verdict)

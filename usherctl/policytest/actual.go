@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // actual returns what the members of expect are compared with.
@@ -36,7 +36,7 @@ func actual(r report.Report) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if got[key], err = review.DecodeJSON(raw); err != nil {
+		if got[key], err = requests.DecodeJSON(raw); err != nil {
 			return nil, err
 		}
 	}

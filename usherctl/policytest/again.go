@@ -11,7 +11,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // again sends the result of an allowed case once more, and once more with a foreign sidecar. The findings say what is changed
@@ -62,8 +62,8 @@ const sidecarName = "foreign-sidecar"
 
 // withSidecar sends the result with a container in front, as injectors add it: nothing else may change.
 func (r *run) withSidecar(result json.RawMessage) *report.Finding {
-	original, _ := review.DecodeJSON(r.report.Before)
-	object, err := review.DecodeJSON(result)
+	original, _ := requests.DecodeJSON(r.report.Before)
+	object, err := requests.DecodeJSON(result)
 	if err != nil || r.report.Operation != "CREATE" || !addSidecar(r.podSpec(object), r.podSpec(original)) {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (r *run) withSidecar(result json.RawMessage) *report.Finding {
 	if third.Verdict != report.Allowed && third.Verdict != report.Skipped {
 		return r.finding(sidecarName, "the result is not allowed any more after another webhook has added a container: "+because(third), "")
 	}
-	after, err := review.DecodeJSON(third.After)
+	after, err := requests.DecodeJSON(third.After)
 	if err != nil {
 		return r.finding(sidecarName, "the result with a foreign sidecar cannot be read: "+err.Error(), "")
 	}

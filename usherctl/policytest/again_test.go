@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestForeignSidecar: a step may change the container that another webhook has added, and nothing else.
@@ -30,7 +30,7 @@ func TestForeignSidecar(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			step := admit.Mutator[admit.Pod]{Name: "step", Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error { c.step(pod); return nil }}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
+			w := &instance{routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: app, image: nginx}]}}\nexpect: {verdict: allowed}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 func value(t *testing.T, text string) any {
 	t.Helper()
-	v, err := review.DecodeJSON([]byte(text))
+	v, err := requests.DecodeJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

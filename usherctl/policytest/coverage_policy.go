@@ -12,7 +12,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/yamlnode"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
@@ -71,7 +71,7 @@ func (c *coverer) add(r Result) {
 		tree = &policyTree{text: s.policy, file: cmp.Or(c.policyFile(r.Case), "the embedded policy"), results: map[setting][]Result{}}
 		raw, err := kyaml.YAMLToJSON([]byte(s.policy))
 		if err == nil {
-			tree.value, err = review.DecodeJSON(raw)
+			tree.value, err = requests.DecodeJSON(raw)
 		}
 		if tree.lines = yamlnode.Parse([]byte(s.policy)); err != nil {
 			return

@@ -10,7 +10,7 @@ import (
 
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/yamlnode"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // decodeExpect reads the mapping expect.
@@ -35,7 +35,7 @@ func (c *Case) decodeExpect(raw json.RawMessage) (problems []error) {
 
 // decodeExpectation reads one member of expect.
 func decodeExpectation(key string, raw json.RawMessage) (e expectation, err error) {
-	if e.value, err = review.DecodeJSON(raw); err != nil {
+	if e.value, err = requests.DecodeJSON(raw); err != nil {
 		return e, err
 	}
 	if inner, partial := e.value.(map[string]any); partial && len(inner) == 1 {

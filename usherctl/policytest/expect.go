@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // compare returns a finding for each expectation that is not met.
@@ -45,7 +45,7 @@ func (c *Case) wanted(key string, e expectation) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("expect.%s: %s: %w", key, e.file, err)
 		}
-		if want, err = review.DecodeJSON(raw); err != nil {
+		if want, err = requests.DecodeJSON(raw); err != nil {
 			return nil, fmt.Errorf("expect.%s: %s: %w", key, e.file, err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 )
 
@@ -53,7 +54,7 @@ type place struct{ cluster, gates string }
 // instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
 type instance struct {
 	routes    []admit.Route
-	catalogue review.Catalogue
+	catalogue requests.Catalogue
 	kinds     review.Kinds
 	notCalled func(admit.Route, *admit.Request) string
 	// switchesOn returns the gates that switch on a route.
@@ -168,7 +169,7 @@ type opened struct {
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, catalogue: review.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: review.Types(w.Suites)}
+	made := &instance{missing: opened.missing, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: requests.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
@@ -217,7 +218,7 @@ func inCase(name, value string) string {
 }
 
 // review sends a review through the routes that are called for it.
-func (w *instance) review(ctx context.Context, d review.Document, path string, body []byte) (report.Report, error) {
+func (w *instance) review(ctx context.Context, d requests.Document, path string, body []byte) (report.Report, error) {
 	choice, err := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
 	if err != nil {
 		return report.Report{}, err

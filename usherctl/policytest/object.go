@@ -11,7 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // op returns the operation of a request.
@@ -20,18 +20,18 @@ func (r request) op() admissionv1.Operation {
 }
 
 // options say how the manifest of a case is sent.
-func (r request) options(old []byte) review.Options {
+func (r request) options(old []byte) requests.Options {
 	user := cmp.Or(r.User, "kubernetes-admin")
 	groups := r.Groups
 	if groups == nil {
-		groups = review.GroupsOf(user)
+		groups = requests.GroupsOf(user)
 	}
-	return review.Options{Operation: r.op(), SubResource: r.SubResource, User: user, Groups: groups,
+	return requests.Options{Operation: r.op(), SubResource: r.SubResource, User: user, Groups: groups,
 		Namespace: cmp.Or(r.Namespace, "default"), DryRun: r.DryRun, Old: old}
 }
 
 // body returns the one object that a case is about, and its AdmissionReview.
-func (c *Case) body(w *instance) (review.Document, []byte, error) {
+func (c *Case) body(w *instance) (requests.Document, []byte, error) {
 	if c.Review.given() {
 		d, err := c.only("review", c.Review)
 		if err == nil && !bytes.Contains(d.JSON, []byte(`"AdmissionReview"`)) {
@@ -57,27 +57,27 @@ func (c *Case) body(w *instance) (review.Document, []byte, error) {
 	}
 	object := &unstructured.Unstructured{}
 	_ = json.Unmarshal(d.JSON, &object.Object) // AsReview says what is wrong
-	if err := review.CheckSubresource(options.SubResource, object.GroupVersionKind().GroupKind(), w.routes); err != nil {
+	if err := requests.CheckSubresource(options.SubResource, object.GroupVersionKind().GroupKind(), w.routes); err != nil {
 		return d, nil, fmt.Errorf("request.%w", err)
 	}
-	body, err := review.AsReview(d, options, w.catalogue)
+	body, err := requests.AsReview(d, options, w.catalogue)
 	return d, body, err
 }
 
 // only returns the one object of a file or in the case.
-func (c *Case) only(key string, from content) (review.Document, error) {
-	var all []review.Document
+func (c *Case) only(key string, from content) (requests.Document, error) {
+	var all []requests.Document
 	if from.file == "" {
-		all = review.Read("the case.json", bytes.NewReader(from.inline))
+		all = requests.Read("the case.json", bytes.NewReader(from.inline))
 	} else {
 		text, err := os.ReadFile(c.find(from.file))
 		if err != nil {
-			return review.Document{}, fmt.Errorf("%s: %w", key, err)
+			return requests.Document{}, fmt.Errorf("%s: %w", key, err)
 		}
-		all = review.Read(c.find(from.file), bytes.NewReader(text))
+		all = requests.Read(c.find(from.file), bytes.NewReader(text))
 	}
 	if len(all) != 1 {
-		return review.Document{}, fmt.Errorf("%s: there are %d objects, and a case is about one: write a case for each, with a file of its own",
+		return requests.Document{}, fmt.Errorf("%s: there are %d objects, and a case is about one: write a case for each, with a file of its own",
 			key, len(all))
 	}
 	if all[0].Err != nil {
@@ -87,12 +87,12 @@ func (c *Case) only(key string, from content) (review.Document, error) {
 }
 
 // reviewedOf returns what is reviewed of an object: itself, or the pod that its controller would create.
-func (c *Case) reviewedOf(w *instance, d review.Document, o review.Options) (review.Document, error) {
+func (c *Case) reviewedOf(w *instance, d requests.Document, o requests.Options) (requests.Document, error) {
 	makesPods := o.SubResource == "" && (o.Operation == admissionv1.Create || o.Operation == admissionv1.Update)
 	if c.Reviewed == "workload" || !makesPods {
 		return d, nil
 	}
-	all := review.WithPods([]review.Document{d}, nil, o, func(object *unstructured.Unstructured) bool {
+	all := requests.WithPods([]requests.Document{d}, nil, o, func(object *unstructured.Unstructured) bool {
 		return c.Reviewed != "pod" && w.covers(object, c.request, c.Path)
 	})
 	switch {

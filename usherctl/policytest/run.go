@@ -15,7 +15,7 @@ import (
 
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Result is the result of a case.
@@ -169,7 +169,7 @@ type run struct {
 	ctx      context.Context
 	w        *instance
 	c        *Case
-	document review.Document
+	document requests.Document
 	body     []byte
 	report   report.Report
 	got      map[string]any
@@ -195,7 +195,7 @@ func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 
 // send sends another object in the place of the first.
 func (r *run) send(object []byte) (report.Report, error) {
-	body, err := review.WithObject(r.body, object)
+	body, err := requests.WithObject(r.body, object)
 	if err != nil {
 		return report.Report{}, err
 	}

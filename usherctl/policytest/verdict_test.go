@@ -9,7 +9,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestVerdicts: what an API server refuses itself is invalid, and what depends on an object that is not there is not judged. A case
@@ -32,7 +32,7 @@ func TestVerdicts(t *testing.T) {
 				return nil
 			}}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}
+			w := &instance{routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: "+c.namespace+"}, spec: {containers: "+c.containers+"}}\nexpect: {verdict: "+c.expect+"}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)
@@ -48,7 +48,7 @@ func TestVerdicts(t *testing.T) {
 // TestHints: what would reach a route is named as a case has it, and not as flags of usherctl review.
 func TestHints(t *testing.T) {
 	route := admit.Route{Path: "/validate-pod-binding", For: admit.Pods(admissionv1.Delete)}
-	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue([]admit.Route{route}), missing: new(questions)}
+	w := &instance{routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), missing: new(questions)}
 	found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: b}]}}\nexpect: {verdict: allowed}\n"))
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -63,7 +63,7 @@ func TestHints(t *testing.T) {
 func TestMisspeltSubresources(t *testing.T) {
 	route := admit.Route{Path: "/x", For: admit.Pods(admissionv1.Connect)}
 	route.For[0].Resources = []string{"pods/special"}
-	w := &instance{routes: []admit.Route{route}, catalogue: review.NewCatalogue(nil), missing: new(questions)}
+	w := &instance{routes: []admit.Route{route}, catalogue: requests.NewCatalogue(nil), missing: new(questions)}
 	for _, c := range []struct{ version, sub, want string }{
 		{"v1", "statsu", "request.subresource statsu: no kind and no route has it; did you mean status?"},
 		{"v1", "specal", "request.subresource specal: no kind and no route has it; did you mean special?"},

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/routes"
 	"usher.dev/usher/test/clustertest"
 	"usher.dev/usher/test/harness"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestCommandGoldens compares the output of the commands with goldens. `make golden` rewrites them.
@@ -177,7 +177,7 @@ func TestExitCodes(t *testing.T) {
 // TestReviewKnowsEveryKind: `usherctl review` warns about unknown fields, so it needs the types of all kinds.
 func TestReviewKnowsEveryKind(t *testing.T) {
 	known := map[string]bool{}
-	for kind := range review.Types(routes.Suites()) {
+	for kind := range requests.Types(routes.Suites()) {
 		known[kind.Kind] = true
 	}
 	for _, r := range sampleInstance(t).Routes() {

@@ -14,7 +14,7 @@ func Summary(reports []Report) string {
 	return plural(len(reports), "object", true) + ": " + counts(reports, Allowed, Denied, Invalid, NotJudged, Errored, Skipped)
 }
 
-// noRoute is the hint for an object of a kind that no route is for.
+// NoRoute is the hint for an object of a kind that no route is for.
 const NoRoute = "no route is for this kind of object under this policy; `usherctl steps` lists the routes"
 
 // Unrouted reports whether an object was skipped because no route is for its kind, and there is nothing else to say of it.

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/validators/workload"
 )
 
@@ -31,11 +31,11 @@ var (
 
 // arrivalOf returns how the object of a request arrives. The error says why that is not known: LimitRanges cannot be read, or
 // contradict each other.
-func (c Choice) arrivalOf(req *admit.Request, d Document) (a arrival, err error) {
+func (c Choice) arrivalOf(req *admit.Request, d requests.Document) (a arrival, err error) {
 	a.manifest = !d.IsReview()
 	a.created = a.manifest && req.Operation == admissionv1.Create && req.SubResource == ""
 	if a.manifest {
-		a.unfilled = unfilled(req.Kind)
+		a.unfilled = requests.Unfilled(req.Kind)
 	}
 	kind := schema.GroupVersionKind(req.Kind)
 	if a.created && (kind == podKind || kind == claimKind) && c.LimitRanges != nil {
@@ -52,7 +52,7 @@ func (a arrival) atMutating(body []byte) []byte {
 	if len(a.ranges) == 0 {
 		return body
 	}
-	return editObject(body, func(object *document.Document) {
+	return requests.EditObject(body, func(object *document.Document) {
 		if object.Root().Get("kind").Text() == podKind.Kind {
 			workload.FillResources(admit.AsPod(object), a.ranges)
 		}
@@ -62,7 +62,7 @@ func (a arrival) atMutating(body []byte) []byte {
 // unclear returns an error if what the LimitRanges give a pod depends on their order: that of the API server is not defined.
 func (a arrival) unclear(object json.RawMessage) error {
 	spec := func(ranges []*corev1.LimitRange) (pod corev1.Pod) {
-		if decode(editJSON(object, func(d *document.Document) { workload.FillResources(admit.AsPod(d), ranges) }), &pod) != nil {
+		if requests.Decode(requests.EditJSON(object, func(d *document.Document) { workload.FillResources(admit.AsPod(d), ranges) }), &pod) != nil {
 			return corev1.Pod{} // it is refused as it is
 		}
 		return pod
@@ -80,7 +80,7 @@ func (a arrival) atValidating(body []byte) []byte {
 	if !a.manifest {
 		return body
 	}
-	if body = withDefaults(body); !a.created {
+	if body = requests.WithDefaults(body); !a.created {
 		return body
 	}
 	return withName(body)
@@ -89,7 +89,7 @@ func (a arrival) atValidating(body []byte) []byte {
 // withName returns a review whose object, if it has no name, has one from its generateName; the request has it, too.
 func withName(body []byte) []byte {
 	name := ""
-	with := editObject(body, func(object *document.Document) {
+	with := requests.EditObject(body, func(object *document.Document) {
 		if meta := admit.AsMeta(object); meta.Name() == "" {
 			workload.FillName(*meta)
 			name = meta.Name()
@@ -99,45 +99,8 @@ func withName(body []byte) []byte {
 	if err != nil || name == "" {
 		return body
 	}
-	if with, err = withMember(with, "name", text); err != nil {
+	if with, err = requests.WithMember(with, "name", text); err != nil {
 		return body
 	}
 	return with
-}
-
-// editObject returns a review with its object edited, or unchanged if the object cannot be read or edited.
-func editObject(body []byte, edit func(*document.Document)) []byte {
-	before := objectIn(body)
-	after := editJSON(before, edit)
-	if bytes.Equal(before, after) {
-		return body
-	}
-	with, err := WithObject(body, after)
-	if err != nil {
-		return body
-	}
-	return with
-}
-
-// editJSON returns an object edited, or unchanged if it cannot be read or edited.
-func editJSON(raw json.RawMessage, edit func(*document.Document)) json.RawMessage {
-	object, err := document.Parse(raw)
-	if err != nil {
-		return raw
-	}
-	if edit(object); object.Err() != nil {
-		return raw
-	}
-	return bytes.Clone(object.Bytes())
-}
-
-// objectIn returns the object of a review, or nil if the review cannot be read.
-func objectIn(body []byte) json.RawMessage {
-	var review struct {
-		Request struct{ Object json.RawMessage }
-	}
-	if json.Unmarshal(body, &review) != nil {
-		return nil
-	}
-	return review.Request.Object
 }

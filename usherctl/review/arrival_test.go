@@ -19,6 +19,7 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/internal/poddefaults"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // rangesOf returns a LimitRange of the namespace ns with an item, as an API server stores it.
@@ -62,8 +63,8 @@ func TestArrival(t *testing.T) {
 			`"object":{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-"},"spec":{"containers":[{"name":"c"}]}}}}`, "CREATE", nil, nil, []string{"x7k2p", "limit-ranger"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := WithPods(Read("test", strings.NewReader(c.manifest)), nil, Options{Operation: c.operation}, func(*unstructured.Unstructured) bool { return false })
-			body, err := AsReview(documents[0], Options{Operation: c.operation}, NewCatalogue(nil))
+			documents := requests.WithPods(requests.Read("test", strings.NewReader(c.manifest)), nil, requests.Options{Operation: c.operation}, func(*unstructured.Unstructured) bool { return false })
+			body, err := requests.AsReview(documents[0], requests.Options{Operation: c.operation}, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,8 +145,8 @@ func TestRefusedByRanges(t *testing.T) {
 		{"of another type", `{type: Pod, max: {storage: 1Gi}}`, claim + "{resources: {requests: {storage: 2Gi}}}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := Read("test", strings.NewReader(c.manifest))
-			body, err := AsReview(documents[0], Options{Operation: admissionv1.Create}, NewCatalogue(nil))
+			documents := requests.Read("test", strings.NewReader(c.manifest))
+			body, err := requests.AsReview(documents[0], requests.Options{Operation: admissionv1.Create}, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,8 +184,8 @@ func TestUnknownRanges(t *testing.T) {
 		{"several of other resources", fmt.Sprintf(container, "{}"), ranges(small, other), nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := Read("test", strings.NewReader(c.manifest))
-			body, err := AsReview(documents[0], Options{Operation: admissionv1.Create}, NewCatalogue(nil))
+			documents := requests.Read("test", strings.NewReader(c.manifest))
+			body, err := requests.AsReview(documents[0], requests.Options{Operation: admissionv1.Create}, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,8 +208,8 @@ func TestPodsOfUnnamedWorkload(t *testing.T) {
 			strings.Replace(template, "restartPolicy: Never, ", "", 1) + "}", "ReplicaSet web-*", "web-x7k2p-*"},
 	} {
 		none := func(*unstructured.Unstructured) bool { return false }
-		pod := WithPods(Read("test", strings.NewReader(c.manifest)), nil, Options{Operation: admissionv1.Create, Namespace: "ns"}, none)[0]
-		body, err := AsReview(pod, Options{Operation: admissionv1.Create, Namespace: "ns"}, NewCatalogue(nil))
+		pod := requests.WithPods(requests.Read("test", strings.NewReader(c.manifest)), nil, requests.Options{Operation: admissionv1.Create, Namespace: "ns"}, none)[0]
+		body, err := requests.AsReview(pod, requests.Options{Operation: admissionv1.Create, Namespace: "ns"}, requests.NewCatalogue(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +225,8 @@ func TestVersionOfWorkload(t *testing.T) {
 	for version, want := range map[string]string{"apps/v1": "", "apps/v1beta1": "apiVersion apps/v1beta1: Deployment has no such version; did you mean apps/v1?", "apps/v2": "apps/v2"} {
 		manifest := "apiVersion: " + version + "\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: c, image: i}]}}}"
 		none := func(*unstructured.Unstructured) bool { return false }
-		pod := WithPods(Read("test", strings.NewReader(manifest)), nil, Options{Operation: admissionv1.Create}, none)[0]
-		if _, err := AsReview(pod, Options{Operation: admissionv1.Create}, NewCatalogue(nil)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		pod := requests.WithPods(requests.Read("test", strings.NewReader(manifest)), nil, requests.Options{Operation: admissionv1.Create}, none)[0]
+		if _, err := requests.AsReview(pod, requests.Options{Operation: admissionv1.Create}, requests.NewCatalogue(nil)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", version, err, want)
 		}
 	}
@@ -233,10 +234,10 @@ func TestVersionOfWorkload(t *testing.T) {
 
 // TestFieldInFile: a field is found where the file has it, or what it follows from.
 func TestFieldInFile(t *testing.T) {
-	named, unnamed := Document{JSON: []byte(`{"metadata":{"name":"p"}}`)}, Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`)}
-	ofTemplate := Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`), Template: "spec.template"}
+	named, unnamed := requests.Document{JSON: []byte(`{"metadata":{"name":"p"}}`)}, requests.Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`)}
+	ofTemplate := requests.Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`), Template: "spec.template"}
 	for _, c := range []struct {
-		of          Document
+		of          requests.Document
 		field, want string
 	}{
 		{named, "metadata.name", "metadata.name"}, {unnamed, "metadata.name", "metadata.generateName"}, {unnamed, "metadata.labels", "metadata.labels"},

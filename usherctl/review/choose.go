@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Explained returns routes whose steps say why they acted or did nothing.
@@ -69,7 +70,7 @@ func (c Chooser) Choose(body []byte) (Choice, error) {
 		}
 		return Choice{Routes: c.Routes[i : i+1]}, nil
 	}
-	_, req, err := handlers.ReadReview(withDefaults(body)) // an update that only leaves defaults out changes nothing
+	_, req, err := handlers.ReadReview(requests.WithDefaults(body)) // an update that only leaves defaults out changes nothing
 	if err != nil {
 		return Choice{}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestDefaults: a validating route sees what the API server fills in, and the report and the mutating routes the object as it was sent.
@@ -61,7 +62,7 @@ func TestDefaults(t *testing.T) {
 					seen = string(req.Object.Bytes())
 					return nil, nil
 				}}})}
-			result := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, look)
+			result := runOn(t, c.manifest, requests.Options{Operation: admissionv1.Create}, look)
 			if !strings.Contains(seen, c.seen) || strings.Contains(seen, c.unseen) || string(result.Before) != string(result.After) || strings.Contains(string(result.After), "25%") {
 				t.Errorf("the route saw %s, the report has %s", seen, result.After)
 			}
@@ -92,7 +93,7 @@ func TestUnfilled(t *testing.T) {
 				Chain: admit.Validate(admit.AsMeta, []admit.Validator[admit.Meta]{{Name: "look", Doc: "looks", Run: func(context.Context, *admit.Request, *admit.Meta) (field.ErrorList, error) {
 					return c.refused, nil
 				}}})}
-			result := runOn(t, c.manifest, Options{Operation: admissionv1.Create}, route)
+			result := runOn(t, c.manifest, requests.Options{Operation: admissionv1.Create}, route)
 			if result.Verdict != c.want || (c.want == report.NotJudged) != strings.Contains(strings.Join(result.Unjudged, ""), "fills in for ResourceClaim of resource.k8s.io/v1beta1") {
 				t.Errorf("%s because of %q", result.Verdict, result.Unjudged)
 			}

@@ -1,34 +1,18 @@
 package review
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
-	registration "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	nodev1 "k8s.io/api/node/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
-	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/validators/workload"
 )
 
@@ -40,7 +24,7 @@ func invalid(raw []byte) (problems []string) {
 		return problems
 	}
 	var is metav1.PartialObjectMetadata
-	if err := decode(raw, &is); err != nil {
+	if err := requests.Decode(raw, &is); err != nil {
 		return []string{err.Error()}
 	}
 	if is.Name == "" && is.GenerateName != "" {
@@ -63,28 +47,15 @@ func invalid(raw []byte) (problems []string) {
 // undecodable returns why an API server cannot decode an object: fields of wrong types.
 func undecodable(raw []byte) []string {
 	var is metav1.PartialObjectMetadata
-	err := decode(raw, &is)
-	if into, unknown := typed().New(is.GroupVersionKind()); err == nil && unknown == nil {
-		err = decode(raw, into)
+	err := requests.Decode(raw, &is)
+	if into, unknown := requests.Typed().New(is.GroupVersionKind()); err == nil && unknown == nil {
+		err = requests.Decode(raw, into)
 	}
 	if err != nil {
 		return []string{err.Error()}
 	}
 	return nil
 }
-
-// typed returns the kinds of Kubernetes whose fields are known. Serving does not need them.
-var typed = sync.OnceValue(func() *runtime.Scheme {
-	kinds := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
-		rbacv1.AddToScheme, registration.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme,
-		discoveryv1.AddToScheme, nodev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme} {
-		if err := add(kinds); err != nil {
-			panic(fmt.Sprintf("kinds that do not go together: %v", err))
-		}
-	}
-	return kinds
-})
 
 // nameOf returns the check of the names of a kind. Kinds that are not known may have any name that fits into a URL.
 func nameOf(kind schema.GroupVersionKind) apivalidation.ValidateNameFunc {
@@ -156,14 +127,9 @@ var checks = map[schema.GroupVersionKind]func(raw []byte) (field.ErrorList, erro
 func checking[T any](check func(*T) field.ErrorList) func(raw []byte) (field.ErrorList, error) {
 	return func(raw []byte) (field.ErrorList, error) {
 		object := new(T)
-		if err := decode(raw, object); err != nil {
+		if err := requests.Decode(raw, object); err != nil {
 			return nil, err
 		}
 		return check(object), nil
 	}
-}
-
-// decode decodes an object as the API server does. The error of a wrong type names the field, and no Go type.
-func decode(raw []byte, into any) error {
-	return reader.WrongType(kjson.UnmarshalCaseSensitivePreserveInts(raw, into))
 }

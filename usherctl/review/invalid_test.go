@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestInvalid: an API server looks at types before it calls a webhook, and at all else between the mutating and the validating ones.
@@ -44,8 +45,8 @@ func TestInvalid(t *testing.T) {
 		{"no name", "labels: {}", "containers: [{name: c, image: i}]", refuse("/validate-test"), report.Invalid, "metadata.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {"+c.metadata+"}\nspec: {"+c.spec+"}\n"))
-			body, err := AsReview(documents[0], Options{Operation: admissionv1.Create}, NewCatalogue(nil))
+			documents := requests.Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {"+c.metadata+"}\nspec: {"+c.spec+"}\n"))
+			body, err := requests.AsReview(documents[0], requests.Options{Operation: admissionv1.Create}, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,13 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresource "k8s.io/component-helpers/resource"
+
+	"usher.dev/usher/usherctl/requests"
 )
 
 // refusedByRanges returns why the plug-in LimitRanger of an API server refuses a new object: a pod or a PersistentVolumeClaim that
 // has the defaults of the LimitRanges of its Namespace.
 func refusedByRanges(raw []byte, ranges []*corev1.LimitRange) (problems []string) {
 	var is metav1.TypeMeta
-	if len(ranges) == 0 || decode(raw, &is) != nil {
+	if len(ranges) == 0 || requests.Decode(raw, &is) != nil {
 		return nil
 	}
 	for _, part := range partsOf(is.Kind, raw) {
@@ -41,13 +43,13 @@ type rangePart struct {
 func partsOf(kind string, raw []byte) (parts []rangePart) {
 	if kind == claimKind.Kind {
 		var claim corev1.PersistentVolumeClaim
-		if decode(raw, &claim) == nil {
+		if requests.Decode(raw, &claim) == nil {
 			parts = append(parts, rangePart{corev1.LimitTypePersistentVolumeClaim, "spec.resources", claim.Spec.Resources.Requests, nil})
 		}
 		return parts
 	}
 	var pod corev1.Pod
-	if kind != podKind.Kind || decode(raw, &pod) != nil {
+	if kind != podKind.Kind || requests.Decode(raw, &pod) != nil {
 		return nil
 	}
 	for _, list := range []struct {

@@ -1,10 +1,11 @@
+// Package review is `usherctl review`: it sends manifests and AdmissionReviews through the routes without a server, as an API server would, and
+// shows what becomes of them.
 package review
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // Kinds make a typed object for each kind that a route is for.
@@ -23,8 +25,8 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 
 // Run sends a review through the chosen routes in order, each seeing what those before made of the object. By kinds it warns of fields that a
 // patch adds and the type does not know.
-func Run(ctx context.Context, d Document, body []byte, choice Choice, kinds Kinds) report.Report {
-	r := reviewed{report.Report{Subject: d.subject(), Verdict: report.Allowed, Sections: report.Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}}
+func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, kinds Kinds) report.Report {
+	r := reviewed{report.Report{Subject: d.Subject(), Verdict: report.Allowed, Sections: report.Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}}
 	if d.Duplicate != nil {
 		r.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
 	}
@@ -76,7 +78,7 @@ func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a ar
 		}
 		if after != nil {
 			r.After = after
-			with, err := WithObject(body, after)
+			with, err := requests.WithObject(body, after)
 			if err != nil {
 				r.Report = r.Failing(report.Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 				return false
@@ -94,7 +96,7 @@ func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a ar
 // admit returns a review as mutating webhooks get it, and sets After if that changes the object.
 func (r *reviewed) admit(a arrival, body []byte) []byte {
 	if with := a.atMutating(body); !bytes.Equal(with, body) {
-		r.After = objectIn(with)
+		r.After = requests.ObjectIn(with)
 		return with
 	}
 	return body
@@ -205,32 +207,9 @@ func operations(patch []jsonpatch.Operation) (list []report.Operation) {
 	return list
 }
 
-// WithObject returns a review with another object, such as the patched one for the next route.
-func WithObject(body, object []byte) ([]byte, error) { return withMember(body, "object", object) }
-
-// withMember returns a review with another object or stored object.
-func withMember(body []byte, member string, object []byte) ([]byte, error) {
-	return EditRequest(body, func(request map[string]json.RawMessage) { request[member] = object })
-}
-
-// EditRequest returns a review with members of its request changed.
-func EditRequest(body []byte, edit func(request map[string]json.RawMessage)) ([]byte, error) {
-	var review, request map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(body, &review), json.Unmarshal(review["request"], &request)); err != nil {
-		return nil, err
-	}
-	edit(request)
-	raw, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	review["request"] = raw
-	return json.Marshal(review)
-}
-
 // checkValid looks whether an API server would store the object that a manifest creates, and the workload of a pod. It looks at
 // types before it calls a webhook, and at all else after the mutating ones.
-func (r *reviewed) checkValid(d Document, a arrival) {
+func (r *reviewed) checkValid(d requests.Document, a arrival) {
 	if !a.created {
 		return
 	}

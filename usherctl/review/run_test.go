@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // writing is a route with one step that sets a field of a pod.
@@ -27,13 +28,13 @@ func writing(path string, operations ...admissionv1.Operation) admit.Route {
 			}}})}
 }
 
-func runOn(t *testing.T, manifest string, o Options, routes ...admit.Route) report.Report {
+func runOn(t *testing.T, manifest string, o requests.Options, routes ...admit.Route) report.Report {
 	t.Helper()
-	documents := Read("test", strings.NewReader(manifest))
+	documents := requests.Read("test", strings.NewReader(manifest))
 	if len(documents) != 1 {
 		t.Fatalf("%d documents", len(documents))
 	}
-	body, err := AsReview(documents[0], o, NewCatalogue(nil))
+	body, err := requests.AsReview(documents[0], o, requests.NewCatalogue(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestUnknownFieldIsTold(t *testing.T) {
 		"spec/nodeName":         "",
 		"metadata/labels/a.b/c": "",
 	} {
-		result := runOn(t, pod, Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
+		result := runOn(t, pod, requests.Options{Operation: admissionv1.Create}, writing(path, admissionv1.Create))
 		got := strings.Join(result.Calls[0].Warnings, "\n")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: warnings %q, want %q", path, got, want)
@@ -61,7 +62,7 @@ func TestUnknownFieldIsTold(t *testing.T) {
 // Each route sees what those before made of the object.
 func TestRoutesRunOnOneAnother(t *testing.T) {
 	second := writing("spec/second", admissionv1.Create)
-	result := runOn(t, pod, Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
+	result := runOn(t, pod, requests.Options{Operation: admissionv1.Create, Namespace: "n"}, writing("spec/first", admissionv1.Create), second, second)
 	if after := string(result.After); !strings.Contains(after, `"first":"x"`) || !strings.Contains(after, `"second":"x"`) {
 		t.Errorf("after: %s", after)
 	}
@@ -77,7 +78,7 @@ func TestOldObject(t *testing.T) {
 			seen = strings.Join(strings.Fields(string(req.OldObject.Bytes())), "") + req.UserInfo.Username + strings.Join(req.UserInfo.Groups, ",")
 			return nil
 		}}})}
-	o := Options{Operation: admissionv1.Update, SubResource: "status", User: "me", Groups: []string{"a", "b"}, Old: []byte(`{"old":1}`)}
+	o := requests.Options{Operation: admissionv1.Update, SubResource: "status", User: "me", Groups: []string{"a", "b"}, Old: []byte(`{"old":1}`)}
 	if result := runOn(t, pod, o, look); result.Verdict != "allowed" || seen != `{"old":1}mea,b` {
 		t.Errorf("%+v saw %s", result, seen)
 	}
@@ -96,7 +97,7 @@ func TestDelete(t *testing.T) {
 				seen = string(req.Operation) + " " + req.ObjectName()
 				return nil, nil
 			}}})}
-	if result := runOn(t, pod, Options{Operation: admissionv1.Delete}, look); result.Verdict != "allowed" || seen != "DELETE p" {
+	if result := runOn(t, pod, requests.Options{Operation: admissionv1.Delete}, look); result.Verdict != "allowed" || seen != "DELETE p" {
 		t.Errorf("%+v saw %q", result, seen)
 	}
 }
@@ -121,12 +122,12 @@ func TestChooseLeavesOutWhatNothingReads(t *testing.T) {
 		{"by its path", admissionv1.Update, "", "/mutate-test", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			documents := Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: a}\n"))
-			o := Options{Operation: c.operation}
+			documents := requests.Read("test", strings.NewReader("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: a}\n"))
+			o := requests.Options{Operation: c.operation}
 			if c.old != "" {
 				o.Old = []byte(c.old)
 			}
-			body, err := AsReview(documents[0], o, NewCatalogue(nil))
+			body, err := requests.AsReview(documents[0], o, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,21 +147,21 @@ func TestOtherOperations(t *testing.T) {
 	updates := writing("spec/x", admissionv1.Update)
 	check := admit.Route{Path: "/validate-test", For: updates.For, Chain: admit.Validate(func(d *document.Document) *document.Document { return d },
 		[]admit.Validator[document.Document]{{Name: "v", Doc: "refuses nothing", Run: func(context.Context, *admit.Request, *document.Document) (field.ErrorList, error) { return nil, nil }}})}
-	documents := Read("test", strings.NewReader(pod))
+	documents := requests.Read("test", strings.NewReader(pod))
 	for _, c := range []struct {
 		name    string
-		o       Options
+		o       requests.Options
 		route   admit.Route
 		assumed bool
 		want    report.Verdict
 	}{
-		{"created", Options{Operation: admissionv1.Create}, check, false, report.Skipped},
-		{"changed", Options{Operation: admissionv1.Update, Old: []byte(`{"metadata":{"name":"p"}}`)}, check, false, report.Allowed},
-		{"changed from what is not known", Options{Operation: admissionv1.Update}, check, true, report.NotJudged},
-		{"changed, and not checked", Options{Operation: admissionv1.Update}, updates, true, report.Allowed},
+		{"created", requests.Options{Operation: admissionv1.Create}, check, false, report.Skipped},
+		{"changed", requests.Options{Operation: admissionv1.Update, Old: []byte(`{"metadata":{"name":"p"}}`)}, check, false, report.Allowed},
+		{"changed from what is not known", requests.Options{Operation: admissionv1.Update}, check, true, report.NotJudged},
+		{"changed, and not checked", requests.Options{Operation: admissionv1.Update}, updates, true, report.Allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body, err := AsReview(documents[0], c.o, NewCatalogue(nil))
+			body, err := requests.AsReview(documents[0], c.o, requests.NewCatalogue(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,8 +180,8 @@ func TestOtherOperations(t *testing.T) {
 
 // TestKustomization: a file for kustomize is no object that an API server refuses.
 func TestKustomization(t *testing.T) {
-	d := Read("test", strings.NewReader("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"))[0]
-	if _, err := AsReview(d, Options{}, NewCatalogue(nil)); err == nil || !strings.Contains(err.Error(), "kubectl kustomize DIR | usherctl review -") {
+	d := requests.Read("test", strings.NewReader("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"))[0]
+	if _, err := requests.AsReview(d, requests.Options{}, requests.NewCatalogue(nil)); err == nil || !strings.Contains(err.Error(), "kubectl kustomize DIR | usherctl review -") {
 		t.Error(err)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"usher.dev/usher/usherctl/requests"
 )
 
 // typeOf returns what makes an object of a kind of a route or of Kubernetes, or nil.
 func typeOf(kind metav1.GroupVersionKind, kinds Kinds) func() any {
-	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && typed().Recognizes(gvk) {
+	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && requests.Typed().Recognizes(gvk) {
 		return func() any {
-			object, _ := typed().New(gvk)
+			object, _ := requests.Typed().New(gvk)
 			return object
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/validators/workload"
 )
 
@@ -26,10 +26,10 @@ type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 // Plan returns the pods that the objects of manifests would lead to, in the given namespace unless they name another, with the requests
 // that the API server fills in from limits and LimitRanges. Kinds of Kubernetes without pods are left out; for kinds of others, whether
 // they have pods is not known. The error names a document that cannot be read.
-func Plan(documents []review.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
-	catalogue := review.NewCatalogue(nil)
+func Plan(documents []requests.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
+	catalogue := requests.NewCatalogue(nil)
 	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
-	for _, d := range review.WithPods(documents, nil, review.Options{}, noRoute) {
+	for _, d := range requests.WithPods(documents, nil, requests.Options{}, noRoute) {
 		if d.Err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, d.Err)
 		}
@@ -57,7 +57,7 @@ type plan struct {
 }
 
 // planned returns the pods of one object, or of the workload whose pod it is. counts is false if there are none.
-func planned(catalogue review.Catalogue, object, workload *unstructured.Unstructured) (p plan, counts bool) {
+func planned(catalogue requests.Catalogue, object, workload *unstructured.Unstructured) (p plan, counts bool) {
 	of := workload
 	if len(workload.Object) == 0 {
 		of = object
@@ -118,7 +118,7 @@ func lacksRequests(pod *corev1.Pod) bool {
 }
 
 // podless reports whether Kubernetes has a kind of this name, in whatever group, that never has pods: its version does not matter.
-func podless(catalogue review.Catalogue, name string) (known bool) {
+func podless(catalogue requests.Catalogue, name string) (known bool) {
 	for kind := range catalogue {
 		if kind.Kind != name {
 			continue
@@ -133,7 +133,7 @@ func podless(catalogue review.Catalogue, name string) (known bool) {
 
 // hasNoPods reports whether a kind without a pod template has no pods either: a kind of Kubernetes, and the elastic quotas and pod groups of
 // its schedulers. Nothing is known of others, whatever their group ends in.
-func hasNoPods(catalogue review.Catalogue, kind schema.GroupKind) bool {
+func hasNoPods(catalogue requests.Catalogue, kind schema.GroupKind) bool {
 	_, known := catalogue[kind]
 	return known || !strings.Contains(kind.Group, ".") || kind.Group == "scheduling.sigs.k8s.io"
 }

@@ -12,7 +12,7 @@ import (
 
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/requests"
 )
 
 const template = `template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}]}}`
@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 		{"Rollout", "argoproj.io/v1alpha1", `{replicas: 3, ` + template + `}`, "whether Rollout x has pods is not known"},
 	} {
 		text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, spec: %s}", c.version, c.kind, c.spec)
-		all, err := Plan(review.Read("test", strings.NewReader(text)), "shop", none)
+		all, err := Plan(requests.Read("test", strings.NewReader(text)), "shop", none)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, c.want)
 		}
 	}
-	if _, err := Plan(review.Read("test", strings.NewReader("a: [")), "shop", none); err == nil {
+	if _, err := Plan(requests.Read("test", strings.NewReader("a: [")), "shop", none); err == nil {
 		t.Error("a manifest that cannot be read")
 	}
 }
@@ -84,8 +84,8 @@ func TestPlanWithLimitRanges(t *testing.T) {
 		`{}`:                                {"500m", "Pod x lacks requests, which LimitRanges may set: forbidden"},
 		`{requests: {cpu: 1, memory: 1Gi}}`: {"1", ""},
 	} {
-		read := func() []review.Document {
-			return review.Read("test", strings.NewReader(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, resources: `+text+`}]}}`))
+		read := func() []requests.Document {
+			return requests.Read("test", strings.NewReader(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, resources: `+text+`}]}}`))
 		}
 		all, err := Plan(read(), "shop", func(namespace string) ([]*corev1.LimitRange, error) {
 			if namespace != "shop" {

@@ -1,4 +1,4 @@
-package review
+package requests
 
 import (
 	"encoding/json"
@@ -27,9 +27,9 @@ import (
 	"usher.dev/usher/validators/workload"
 )
 
-// withDefaults returns a review with the fields filled in that an API server fills in before it calls validating webhooks, and
+// WithDefaults returns a review with the fields filled in that an API server fills in before it calls validating webhooks, and
 // without those that it drops.
-func withDefaults(body []byte) []byte {
+func WithDefaults(body []byte) []byte {
 	changed := false
 	with, err := EditRequest(body, func(request map[string]json.RawMessage) {
 		for _, member := range []string{"object", "oldObject"} {
@@ -51,12 +51,12 @@ func filled(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	object, fill := any(nil), defaults[is.GroupVersionKind()]
-	if typed().Recognizes(is.GroupVersionKind()) {
-		object, _ = typed().New(is.GroupVersionKind())
+	if Typed().Recognizes(is.GroupVersionKind()) {
+		object, _ = Typed().New(is.GroupVersionKind())
 	} else if fill != nil {
 		object = &map[string]any{}
 	}
-	if object == nil || decode(raw, object) != nil {
+	if object == nil || Decode(raw, object) != nil {
 		return nil
 	}
 	if fill != nil {
@@ -67,7 +67,7 @@ func filled(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	if _, pod := object.(*corev1.Pod); pod {
-		return editJSON(text, func(d *document.Document) { workload.FillNew(admit.AsPod(d), nil) })
+		return EditJSON(text, func(d *document.Document) { workload.FillNew(admit.AsPod(d), nil) })
 	}
 	return text
 }
@@ -84,10 +84,10 @@ func Filled(object json.RawMessage) (filledIn json.RawMessage, known bool) {
 	return object, false
 }
 
-// unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
-func unfilled(kind metav1.GroupVersionKind) string {
+// Unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
+func Unfilled(kind metav1.GroupVersionKind) string {
 	gvk := schema.GroupVersionKind(kind)
-	if typed().Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
+	if Typed().Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
 		return ""
 	}
 	return fmt.Sprintf("the fields that an API server fills in for %s of %s", gvk.Kind, gvk.GroupVersion())

@@ -1,6 +1,5 @@
-// Package review sends manifests and AdmissionReviews through the routes without a server, as an API server would, and
-// shows what becomes of them.
-package review
+// Package requests makes the AdmissionReviews that an API server would send for manifests.
+package requests
 
 import (
 	"encoding/json"
@@ -31,11 +30,11 @@ type Document struct {
 	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
 }
 
-func (d Document) subject() report.Subject { return report.Subject{Source: d.Source, Of: d.Of} }
+func (d Document) Subject() report.Subject { return report.Subject{Source: d.Source, Of: d.Of} }
 
 // NotSent returns the report of a document that could not be sent.
 func NotSent(d Document, err error) report.Report {
-	return report.Report{Subject: d.subject()}.Failing(report.Call{Outcome: string(handlers.Invalid), Message: err.Error()})
+	return report.Report{Subject: d.Subject()}.Failing(report.Call{Outcome: string(handlers.Invalid), Message: err.Error()})
 }
 
 // Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The

@@ -1,4 +1,4 @@
-package command
+package requests
 
 import (
 	"errors"
@@ -10,42 +10,41 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/usherctl/review"
 )
 
-// requestFlags say which manifests or AdmissionReviews are read, and which request a manifest stands for.
-type requestFlags struct {
-	review.Options
-	files, templates       []string
+// Flags say which manifests or AdmissionReviews are read, and which request a manifest stands for.
+type Flags struct {
+	Options
+	Files, Templates       []string
 	operation, old         string
-	recursive, noTemplates bool
+	Recursive, noTemplates bool
 }
 
-const asUsage = "user who sends the request; for the kubelet of a node: system:node:NAME"
+const AsUsage = "user who sends the request; for the kubelet of a node: system:node:NAME"
 
-// addFilesTo adds the flags that say what is read, to do with it what verb says.
-func (o *requestFlags) addFilesTo(set *pflag.FlagSet, verb string) {
-	set.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory to "+verb+", like the argument FILE; may be repeated")
-	set.BoolVarP(&o.recursive, "recursive", "R", false, "read the subdirectories of a directory too")
+// AddFilesTo adds the flags that say what is read, to do with it what verb says.
+func (o *Flags) AddFilesTo(set *pflag.FlagSet, verb string) {
+	set.StringArrayVarP(&o.Files, "filename", "f", nil, "file or directory to "+verb+", like the argument FILE; may be repeated")
+	set.BoolVarP(&o.Recursive, "recursive", "R", false, "read the subdirectories of a directory too")
 }
 
-// addTo adds the flags that say which request a manifest stands for.
-func (o *requestFlags) addTo(set *pflag.FlagSet, verb string) {
+// AddTo adds the flags that say which request a manifest stands for.
+func (o *Flags) AddTo(set *pflag.FlagSet, verb string) {
 	set.BoolVar(&o.noTemplates, "no-templates", false, verb+" objects with a pod template as they are, not the pods that their controllers would create")
-	set.StringArrayVar(&o.templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
+	set.StringArrayVar(&o.Templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
 	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
 	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usherctl review then judges no checks)")
 	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
-	set.StringVar(&o.User, "as", "kubernetes-admin", asUsage)
+	set.StringVar(&o.User, "as", "kubernetes-admin", AsUsage)
 	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")
 	set.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that do not name one")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 }
 
-// parse completes and checks the values, and reads the file of --old.
-func (o *requestFlags) parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
+// Parse completes and checks the values, and reads the file of --old.
+func (o *Flags) Parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
 	if !set.Changed("as-group") {
-		o.Groups = review.GroupsOf(o.User)
+		o.Groups = GroupsOf(o.User)
 	}
 	o.Operation = admissionv1.Operation(strings.ToUpper(o.operation))
 	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
@@ -59,9 +58,9 @@ func (o *requestFlags) parse(streams cli.Streams, set *pflag.FlagSet) (err error
 	return err
 }
 
-// makesPods reports whether controllers would create pods because of the requests: no pod comes of a deletion, or of a
+// MakesPods reports whether controllers would create pods because of the requests: no pod comes of a deletion, or of a
 // subresource.
-func (o *requestFlags) makesPods() bool {
+func (o *Flags) MakesPods() bool {
 	writes := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
 	return writes && o.SubResource == "" && !o.noTemplates
 }

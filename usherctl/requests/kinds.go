@@ -1,23 +1,17 @@
-package review
+package requests
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	registration "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/internal/resources"
-	"usher.dev/usher/server/suite"
 )
 
 // Catalogue describes the kinds that are known without an API server: the kinds of Kubernetes and of routes.
@@ -114,36 +108,4 @@ func (c Catalogue) elsewhere(kind string) string {
 		return ""
 	}
 	return "apiVersion " + all[0]
-}
-
-// typer is implemented by the Tools of a suite that has Go types for the kinds that it reviews, so that unknown fields are found.
-type typer interface {
-	Kinds() map[metav1.GroupVersionKind]func() any
-}
-
-// Types maps the kinds that suites review to functions that return a new typed object.
-func Types(suites suite.List) map[metav1.GroupVersionKind]func() any {
-	all := podTypes()
-	for _, s := range suites {
-		if of, has := s.Tools.(typer); has {
-			maps.Copy(all, of.Kinds())
-		}
-	}
-	return all
-}
-
-// podTypes has nodes, pods, and objects with a pod template, which any suite may review.
-func podTypes() map[metav1.GroupVersionKind]func() any {
-	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
-	of := func(version schema.GroupVersion, kind string) metav1.GroupVersionKind {
-		return metav1.GroupVersionKind(version.WithKind(kind))
-	}
-	return map[metav1.GroupVersionKind]func() any{
-		of(core, "Pod"): func() any { return &corev1.Pod{} }, of(core, "Node"): func() any { return &corev1.Node{} },
-		of(apps, "Deployment"): func() any { return &appsv1.Deployment{} }, of(apps, "ReplicaSet"): func() any { return &appsv1.ReplicaSet{} },
-		of(apps, "StatefulSet"): func() any { return &appsv1.StatefulSet{} }, of(apps, "DaemonSet"): func() any { return &appsv1.DaemonSet{} },
-		of(batch, "Job"): func() any { return &batchv1.Job{} }, of(batch, "CronJob"): func() any { return &batchv1.CronJob{} },
-		of(core, "ReplicationController"): func() any { return &corev1.ReplicationController{} },
-		of(core, "PodTemplate"):           func() any { return &corev1.PodTemplate{} },
-	}
 }

@@ -1,4 +1,4 @@
-package review
+package requests
 
 import (
 	"crypto/sha256"
