@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/schema"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -117,7 +118,7 @@ func learnRun(env tool.Env, o learnOptions, course learn.Course, args []string) 
 	}
 	fresh, err := course.Begin(lesson)
 	if err == nil {
-		err = learn.WriteSchema(course.Dir, PolicySchema(env).JSON())
+		err = learn.WriteSchema(course.Dir, schema.PolicyOf(env).JSON())
 	}
 	if err != nil {
 		return err
@@ -258,7 +259,7 @@ func learnExport(env tool.Env, dir string, all []learn.Lesson) error {
 	}
 	err := learn.Export(dir, all)
 	for _, part := range []string{"class", "teacher"} {
-		err = errors.Join(err, learn.WriteSchema(filepath.Join(dir, part), PolicySchema(env).JSON()))
+		err = errors.Join(err, learn.WriteSchema(filepath.Join(dir, part), schema.PolicyOf(env).JSON()))
 	}
 	if err != nil {
 		return err

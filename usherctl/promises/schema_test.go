@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
-	ctl "usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/schema"
 	"usher.dev/usher/usherctl/tool"
@@ -38,7 +37,7 @@ func TestGoldenSchemas(t *testing.T) {
 }
 
 // policySchema returns the schema of the policy file.
-func policySchema() *schema.Node { return ctl.PolicySchema(tool.Env{Suites: routes.Suites()}) }
+func policySchema() *schema.Node { return schema.PolicyOf(tool.Env{Suites: routes.Suites()}) }
 
 // TestEveryFieldIsDescribed: no field of the policy file or of cases lacks a description.
 func TestEveryFieldIsDescribed(t *testing.T) {

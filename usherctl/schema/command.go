@@ -1,4 +1,4 @@
-package command
+package schema
 
 import (
 	"slices"
@@ -9,12 +9,10 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/samples"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/policytest"
-	"usher.dev/usher/usherctl/schema"
 	"usher.dev/usher/usherctl/tool"
 )
 
-const schemaHelp = `Print the JSON Schema of a kind of file, for an editor that completes and checks it. Write it beside your files, and begin each of them
+const help = `Print the JSON Schema of a kind of file, for an editor that completes and checks it. Write it beside your files, and begin each of them
 with a line that names it, which editors with the YAML language server read:
 
   usherctl schema policy
@@ -22,17 +20,17 @@ with a line that names it, which editors with the YAML language server read:
 
 usher itself checks more than a schema can say. docs/policy.md has every field of a policy.`
 
-// schemaCommand is `usherctl schema`.
-func schemaCommand(env tool.Env) *cobra.Command {
-	c := &cobra.Command{Use: "schema", Short: "print the JSON Schema of a kind of file, for editors", Long: schemaHelp, Args: cli.NoArgs,
+// Command is `usherctl schema`. cases returns the schema of the cases of usherctl test.
+func Command(env tool.Env, cases func(Words) *Node) *cobra.Command {
+	c := &cobra.Command{Use: "schema", Short: "print the JSON Schema of a kind of file, for editors", Long: help, Args: cli.NoArgs,
 		Example: "  # for an editor\n  usherctl schema policy",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() }}
 	for _, kind := range []struct {
 		name, short string
-		of          func() *schema.Node
+		of          func() *Node
 	}{
-		{"policy", "print the JSON Schema of the policy file", func() *schema.Node { return PolicySchema(env) }},
-		{"case", "print the JSON Schema of the cases of usherctl test", func() *schema.Node { return policytest.Schema(schemaWords(env)) }},
+		{"policy", "print the JSON Schema of the policy file", func() *Node { return PolicyOf(env) }},
+		{"case", "print the JSON Schema of the cases of usherctl test", func() *Node { return cases(wordsOf(env)) }},
 	} {
 		c.AddCommand(&cobra.Command{Use: kind.name, Short: kind.short, Args: cli.NoArgs, Example: "  usherctl schema " + kind.name, RunE: func(*cobra.Command, []string) error {
 			_, err := env.Out.Write(kind.of().JSON())
@@ -42,14 +40,14 @@ func schemaCommand(env tool.Env) *cobra.Command {
 	return c
 }
 
-// PolicySchema returns the schema of the policy file. It is for the tests of this repository.
-func PolicySchema(env tool.Env) *schema.Node {
-	return schema.Policy(env.Suites.Schema(), schemaWords(env), []byte(samples.Policy()))
+// PolicyOf returns the schema of the policy file. It is for the tests of this repository.
+func PolicyOf(env tool.Env) *Node {
+	return Policy(env.Suites.Schema(), wordsOf(env), []byte(samples.Policy()))
 }
 
 // words returns the names that the program knows.
-func schemaWords(env tool.Env) schema.Words {
-	words := schema.Words{"suite": env.Suites.Names()}
+func wordsOf(env tool.Env) Words {
+	words := Words{"suite": env.Suites.Names()}
 	words["step"], _ = env.Suites.Steps()
 	gates := gate.Defaults(env.Suites.Gates())
 	for _, route := range env.Suites.Table(suite.NoPolicy, gates) {

@@ -1,4 +1,4 @@
-package command
+package quota_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -42,7 +43,7 @@ func TestQuota(t *testing.T) {
 		suites := suite.List{colocation.Suite()}
 		env := tool.Env{Suites: suites, Streams: cli.Streams{In: strings.NewReader(c.in), Out: &out, Err: &errs}}
 		args := []string{"quota", "--cluster-dir", "../../samples/cluster", "-n", "team-a"}
-		if code := Run(t.Context(), env, append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := command.Run(t.Context(), env, append(args, strings.Fields(c.args)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%q: exit %d\n%s%s", c.args, code, out.String(), errs.String())
 		}
 	}
@@ -64,7 +65,7 @@ func TestQuotaNamespace(t *testing.T) {
 		}
 		var out, errs bytes.Buffer
 		env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}
-		if code := Run(t.Context(), env, []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
+		if code := command.Run(t.Context(), env, []string{"quota", "--kubeconfig", kubeconfig}); code != 0 || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: exit %d\n%s%s", context, code, out.String(), errs.String())
 		}
 	}

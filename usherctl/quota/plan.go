@@ -1,5 +1,5 @@
-// Package usage makes of manifests the pods that would count for quotas, and prints what quotas have left.
-package usage
+// Package quota is `usherctl quota`: it makes of manifests the pods that would count for quotas, and prints what quotas have left.
+package quota
 
 import (
 	"cmp"
@@ -20,13 +20,13 @@ import (
 	"usher.dev/usher/validators/workload"
 )
 
-// LimitRanges returns the LimitRanges of a namespace.
-type LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
+// limitRanges returns the LimitRanges of a namespace.
+type limitRanges func(namespace string) ([]*corev1.LimitRange, error)
 
-// Plan returns the pods that the objects of manifests would lead to, in the given namespace unless they name another, with the requests
+// planOf returns the pods that the objects of manifests would lead to, in the given namespace unless they name another, with the requests
 // that the API server fills in from limits and LimitRanges. Kinds of Kubernetes without pods are left out; for kinds of others, whether
 // they have pods is not known. The error names a document that cannot be read.
-func Plan(documents []requests.Document, namespace string, ranges LimitRanges) (all []suite.PlannedPods, err error) {
+func planOf(documents []requests.Document, namespace string, ranges limitRanges) (all []suite.PlannedPods, err error) {
 	catalogue := requests.NewCatalogue(nil)
 	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
 	for _, d := range requests.WithPods(documents, nil, requests.Options{}, noRoute) {
@@ -91,7 +91,7 @@ func planned(catalogue requests.Catalogue, object, workload *unstructured.Unstru
 }
 
 // fill sets the pod as the API server completes it. What LimitRanges add is not known if they cannot be read.
-func (p *plan) fill(namespace string, ranges LimitRanges) {
+func (p *plan) fill(namespace string, ranges limitRanges) {
 	if p.Unknown != "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package command
+package scaffold
 
 import (
 	"errors"
@@ -10,50 +10,49 @@ import (
 	"github.com/spf13/cobra"
 
 	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/usherctl/scaffold"
 	"usher.dev/usher/usherctl/tool"
 )
 
-const newHelp = `Write a new step of the core suite into a checkout: the step, its test, its line in the list and a sample, ready to compile. The step
+const help = `Write a new step of the core suite into a checkout: the step, its test, its line in the list and a sample, ready to compile. The step
 is about a label until you write it; what there is to write is marked TODO. Then make golden writes the goldens.
 
 With --section the step has settings in the policy file, and does nothing without them: make golden STEP=NAME writes its goldens, in
 seconds. Without, it runs for every pod, and may change the goldens of all samples.`
 
-// newOptions are the flags of usherctl new step.
-type newOptions struct {
+// options are the flags of usherctl new step.
+type options struct {
 	dir                          string
 	section, validator, noGolden bool
 }
 
-// newCommand is `usherctl new`, which has the commands step and webhook.
-func newCommand(env tool.Env) *cobra.Command {
-	var o newOptions
+// Command is `usherctl new`, which has the commands step and webhook.
+func Command(env tool.Env) *cobra.Command {
+	var o options
 	c := &cobra.Command{Use: "new", Short: "write a new step into a checkout, or a webhook of your own", Args: cli.NoArgs,
 		Example: "  # a mutator with settings\n  usherctl new step team-label --section --no-golden",
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("usage: usherctl new step NAME, or usherctl new webhook DIR; `usherctl new step --help` lists the flags")
 		}}
-	step := &cobra.Command{Use: "step NAME", Short: "write a mutator or validator, with its test, sample and section", Long: newHelp,
+	step := &cobra.Command{Use: "step NAME", Short: "write a mutator or validator, with its test, sample and section", Long: help,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: `  # a validator of pods, with settings
   usherctl new step host-names --validator --section --no-golden`,
-		RunE: func(c *cobra.Command, names []string) error { return newStepRun(env, c, o, names[0]) }}
+		RunE: func(c *cobra.Command, names []string) error { return run(env, c, o, names[0]) }}
 	step.Flags().SortFlags = false
 	step.Flags().BoolVar(&o.section, "section", false, "give it settings, in a section of the policy file")
 	step.Flags().BoolVar(&o.validator, "validator", false, "write a validator (default: a mutator)")
 	step.Flags().StringVar(&o.dir, "dir", ".", "root of the checkout")
 	step.Flags().BoolVar(&o.noGolden, "no-golden", false, "do not run make golden")
-	c.AddCommand(step, scaffold.WebhookCommand(env.Say))
+	c.AddCommand(step, WebhookCommand(env.Say))
 	return c
 }
 
-// newStep writes a step, and then the goldens.
-func newStepRun(env tool.Env, c *cobra.Command, o newOptions, name string) error {
+// run writes a step, and then the goldens.
+func run(env tool.Env, c *cobra.Command, o options, name string) error {
 	if steps, _ := env.Suites.Steps(); slices.Contains(steps, name) {
 		return fmt.Errorf("there is a step %s: choose another name", name)
 	}
-	step, err := scaffold.New(o.dir, name, o.section, o.validator)
+	step, err := New(o.dir, name, o.section, o.validator)
 	if err != nil {
 		return err
 	}

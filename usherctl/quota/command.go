@@ -1,4 +1,4 @@
-package command
+package quota
 
 import (
 	"cmp"
@@ -18,10 +18,9 @@ import (
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
-	"usher.dev/usher/usherctl/usage"
 )
 
-const quotaHelp = `Print what the elastic quotas of a namespace have left, and whose limit decides that: the quota's own, or that of one above it.
+const help = `Print what the elastic quotas of a namespace have left, and whose limit decides that: the quota's own, or that of one above it.
 
 It needs only the right to list elasticquotas in the namespace: usher writes the numbers to their status. What the user may not read is
 "not known", and "at most" means that less may be left, because a quota that may not be read, or whose use is not known, may have less.
@@ -31,18 +30,18 @@ requests, the right to list limitranges is needed, too.
 
 The exit code is 0 if the pods fit or, without -f, if what is left is known; 1 if some do not fit; and 2 if that is not known.`
 
-// quotaOptions are the flags of usherctl quota.
-type quotaOptions struct {
+// options are the flags of usherctl quota.
+type options struct {
 	namespace, output string
 	files             []string
 	clusterSource     flags.Cluster
 	gates             gate.Set
 }
 
-// quotaCommand is `usherctl quota`.
-func quotaCommand(env tool.Env) *cobra.Command {
-	o := quotaOptions{clusterSource: flags.Cluster{Source: "api"}}
-	c := &cobra.Command{Use: "quota [flags]", Short: "what an elastic quota has left, and what a manifest would take", Long: quotaHelp, Args: cli.NoArgs,
+// Command is `usherctl quota`.
+func Command(env tool.Env) *cobra.Command {
+	o := options{clusterSource: flags.Cluster{Source: "api"}}
+	c := &cobra.Command{Use: "quota [flags]", Short: "what an elastic quota has left, and what a manifest would take", Long: help, Args: cli.NoArgs,
 		Example: `  # what is left for the pods of a namespace?
   usherctl quota -n team-a --cluster-dir samples/cluster
   # would these pods fit?
@@ -68,7 +67,7 @@ func quotaCommand(env tool.Env) *cobra.Command {
 		if err := o.clusterSource.Check(); err != nil {
 			return err
 		}
-		return quotaRun(c.Context(), env, o)
+		return run(c.Context(), env, o)
 	}
 	return c
 }
@@ -78,7 +77,7 @@ type quotas interface {
 	Usage(context.Context, suite.UsageQuestion) (suite.Usage, error)
 }
 
-// quotas returns the tools of the first suite with quotas.
+// quotasOf returns the tools of the first suite with quotas.
 func quotasOf(env tool.Env) (of quotas, found bool) {
 	for _, s := range env.Suites {
 		if of, found = s.Tools.(quotas); found {
@@ -88,7 +87,8 @@ func quotasOf(env tool.Env) (of quotas, found bool) {
 	return nil, false
 }
 
-func quotaRun(ctx context.Context, env tool.Env, o quotaOptions) error {
+// run prints what is left, and what the pods of the manifests would take.
+func run(ctx context.Context, env tool.Env, o options) error {
 	quotas, found := quotasOf(env)
 	if !found {
 		return errors.New("this usher has no suite with quotas")
@@ -102,7 +102,7 @@ func quotaRun(ctx context.Context, env tool.Env, o quotaOptions) error {
 		return err
 	}
 	for _, file := range o.files {
-		pods, err := usage.Plan(requests.ReadFile(env.Streams, file), ask.Namespace, limitRangesIn(ctx, source))
+		pods, err := planOf(requests.ReadFile(env.Streams, file), ask.Namespace, limitRangesIn(ctx, source))
 		if err != nil {
 			return err
 		}
@@ -118,13 +118,13 @@ func quotaRun(ctx context.Context, env tool.Env, o quotaOptions) error {
 	if o.output == "json" {
 		err = report.WriteJSON(env.Out, answer)
 	} else {
-		usage.Text(env.Out, answer, env.Style().Color)
+		text(env.Out, answer, env.Style().Color)
 	}
-	return cmp.Or(err, usage.ExitOf(answer).Err("not everything is known"))
+	return cmp.Or(err, exitOf(answer).Err("not everything is known"))
 }
 
 // limitRangesIn returns a function that lists the LimitRanges of a namespace with the user's rights.
-func limitRangesIn(ctx context.Context, source reader.Source) usage.LimitRanges {
+func limitRangesIn(ctx context.Context, source reader.Source) limitRanges {
 	return func(namespace string) (all []*corev1.LimitRange, err error) {
 		found, err := reader.All[corev1.LimitRange](source.List(ctx, reader.NewKind("", "v1", "LimitRange", "limitranges"), namespace))
 		if errors.Is(err, reader.ErrNotFound) {

@@ -1,4 +1,4 @@
-package usage
+package quota
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 
 const unknown = "not known"
 
-// Text prints an answer as tables; with color for a terminal.
-func Text(to io.Writer, u suite.Usage, color bool) {
+// text prints an answer as tables; with color for a terminal.
+func text(to io.Writer, u suite.Usage, color bool) {
 	if len(u.Quotas) > 0 {
 		table(to, color, "QUOTA\tRESOURCE\tUSED\tRESERVED\tLIMIT\tLEFT\tBY", quotaRows(u.Quotas))
 	}
@@ -43,8 +43,8 @@ func Text(to io.Writer, u suite.Usage, color bool) {
 	}
 }
 
-// ExitOf returns the exit code for an answer: about the planned pods, or without any, about what is left.
-func ExitOf(u suite.Usage) report.Exit {
+// exitOf returns the exit code for an answer: about the planned pods, or without any, about what is left.
+func exitOf(u suite.Usage) report.Exit {
 	code := report.Fine
 	for _, t := range u.Takes {
 		switch t.Fits {

@@ -1,4 +1,4 @@
-package usage
+package quota
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 		{"Rollout", "argoproj.io/v1alpha1", `{replicas: 3, ` + template + `}`, "whether Rollout x has pods is not known"},
 	} {
 		text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, spec: %s}", c.version, c.kind, c.spec)
-		all, err := Plan(requests.Read("test", strings.NewReader(text)), "shop", none)
+		all, err := planOf(requests.Read("test", strings.NewReader(text)), "shop", none)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, c.want)
 		}
 	}
-	if _, err := Plan(requests.Read("test", strings.NewReader("a: [")), "shop", none); err == nil {
+	if _, err := planOf(requests.Read("test", strings.NewReader("a: [")), "shop", none); err == nil {
 		t.Error("a manifest that cannot be read")
 	}
 }
@@ -87,7 +87,7 @@ func TestPlanWithLimitRanges(t *testing.T) {
 		read := func() []requests.Document {
 			return requests.Read("test", strings.NewReader(`{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, resources: `+text+`}]}}`))
 		}
-		all, err := Plan(read(), "shop", func(namespace string) ([]*corev1.LimitRange, error) {
+		all, err := planOf(read(), "shop", func(namespace string) ([]*corev1.LimitRange, error) {
 			if namespace != "shop" {
 				t.Error(namespace)
 			}
@@ -96,7 +96,7 @@ func TestPlanWithLimitRanges(t *testing.T) {
 		if err != nil || all[0].Unknown != "" || all[0].Pod.Spec.Containers[0].Resources.Requests.Cpu().String() != want[0] {
 			t.Errorf("%s: %v, %v", text, all, err)
 		}
-		if all, err = Plan(read(), "shop", func(string) ([]*corev1.LimitRange, error) { return nil, forbidden }); err != nil || all[0].Unknown != want[1] {
+		if all, err = planOf(read(), "shop", func(string) ([]*corev1.LimitRange, error) { return nil, forbidden }); err != nil || all[0].Unknown != want[1] {
 			t.Errorf("%s: %v, %v", text, all, err)
 		}
 	}
@@ -114,8 +114,8 @@ func TestText(t *testing.T) {
 		Unknown: []string{"something"},
 	}
 	var plain, colored bytes.Buffer
-	Text(&plain, u, false)
-	Text(&colored, u, true)
+	text(&plain, u, false)
+	text(&colored, u, true)
 	want := `QUOTA      RESOURCE  USED       RESERVED   LIMIT  LEFT       BY
 team�[31m  cpu       6          1          8      at most 1  org
 team�[31m  memory    not known  not known  none   not known  org
@@ -160,7 +160,7 @@ func TestExit(t *testing.T) {
 		{suite.Usage{Quotas: []suite.QuotaUsage{{}}}, report.Unjudged},
 		{takes(suite.FitsYes), report.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), report.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), report.Refused},
 	} {
-		if got := ExitOf(c.usage); got != c.want {
+		if got := exitOf(c.usage); got != c.want {
 			t.Errorf("%d: %v, want %v", i, got, c.want)
 		}
 	}
