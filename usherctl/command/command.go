@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/quota"
 	"usher.dev/usher/usherctl/scaffold"
@@ -66,7 +67,7 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	cli.AddGroup(root, "Write and test policies", reviewCommand(env), testCommand(env), stepsCommand(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
-	cli.AddGroup(root, "Look into a cluster", doctorCommand(env), explainCommand(env), quota.Command(env))
+	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explainCommand(env), quota.Command(env))
 	cli.AddGroup(root, "Learn", learnCommand(env), playgroundCommand(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)

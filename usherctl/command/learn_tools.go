@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/apiserver"
+	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
@@ -65,7 +65,7 @@ func learnCalled(ctx context.Context, env tool.Env, c learn.Called, manifest []b
 	if err != nil {
 		return "", err
 	}
-	examiner, err := examinerOf(ctx, env, source)
+	examiner, err := doctor.ExaminerOf(ctx, env.Suites, source)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func calledAs(r report.Report, c learn.Called) (why string, is bool) {
 
 // learnDoctor returns the ids of the findings in the cluster that a folder stands for.
 func learnDoctor(ctx context.Context, env tool.Env, cluster string) (ids []string, err error) {
-	reports, err := doctorExamine(ctx, env, doctorOptions{service: "usher/usher", clusterSource: flags.Cluster{Source: "files", Dir: cluster}})
+	reports, err := doctor.ExamineFiles(ctx, env, cluster)
 	if err != nil {
 		return nil, err
 	}

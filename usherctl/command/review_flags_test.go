@@ -20,7 +20,7 @@ func TestFlagsInMessages(t *testing.T) {
 	flags := reviewCommand(tool.Env{Suites: suite.List{colocation.Suite()}}).Flags()
 	named := regexp.MustCompile(`(^|[^-\w])--([a-z][a-z-]*)`)
 	seen := 0
-	for _, pattern := range []string{"review*.go", "request_flags.go", "../review/*.go"} {
+	for _, pattern := range []string{"review*.go", "../requests/*.go", "../report/*.go", "../review/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(files, err)

@@ -1,4 +1,4 @@
-// Package doctor examines what a cluster has registered, and what that does to requests. It only reads, but for the dry runs of
+// Package doctor is `usherctl doctor`: it examines what a cluster has registered, and what that does to requests. It only reads, but for the dry runs of
 // Examiner.Canary.
 package doctor
 

@@ -18,7 +18,7 @@ import (
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
-// mesh and gate have the shape of configurations that are shipped: a mesh with opt-in labels, revisions and a catch-all that is
+// mesh and gatekeeper have the shape of configurations that are shipped: a mesh with opt-in labels, revisions and a catch-all that is
 // switched off by a label that nothing has, and a policy engine whose short rules name operations that do not occur.
 const (
 	mesh = `{metadata: {name: mesh-injector}, webhooks: [
@@ -31,7 +31,7 @@ const (
  objectSelector: {matchExpressions: [{key: mesh.example/inject, operator: In, values: ["true"]}]}},
 {name: off.mesh.example, rules: [*pods], namespaceSelector: {matchLabels: {mesh.example/deactivated: never-match}},
  objectSelector: {matchLabels: {mesh.example/deactivated: never-match}}}]}`
-	gate = `{metadata: {name: gate}, webhooks: [
+	gatekeeper = `{metadata: {name: gate}, webhooks: [
 {name: validation.gate.example, matchPolicy: Exact, sideEffects: None,
  namespaceSelector: {matchExpressions: [{key: gate.example/ignore, operator: DoesNotExist}]},
  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*", pods/ephemeralcontainers, pods/exec, pods/log, pods/eviction,
@@ -43,7 +43,7 @@ func TestForeignConfigurations(t *testing.T) {
 	namespaces := []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, {ObjectMeta: metav1.ObjectMeta{Name: "apps", Labels: map[string]string{"mesh-injection": "enabled"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"mesh.example/rev": "1-20-1"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "off", Labels: map[string]string{"mesh-injection": "disabled"}}}}
 	seen := 0
-	for _, text := range []string{mesh, gate} {
+	for _, text := range []string{mesh, gatekeeper} {
 		raw, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestShippedConfigurations(t *testing.T) {
 - {apiVersion: v1, kind: Namespace, metadata: {name: apps, labels: {mesh-injection: enabled, link.example/inject: enabled}}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: old, labels: {mesh.example/rev: 1-20-1}}}
 `
-	for _, text := range append(strings.Split(shipped, "\n---\n"), "{kind: MutatingWebhookConfiguration, "+mesh[1:], "{kind: ValidatingWebhookConfiguration, "+gate[1:]) {
+	for _, text := range append(strings.Split(shipped, "\n---\n"), "{kind: MutatingWebhookConfiguration, "+mesh[1:], "{kind: ValidatingWebhookConfiguration, "+gatekeeper[1:]) {
 		var configuration map[string]any
 		if err := yaml.Unmarshal([]byte(text), &configuration); err != nil {
 			t.Fatalf("%v: %s", err, text)

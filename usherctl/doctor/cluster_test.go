@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -59,7 +60,7 @@ func TestUnusablePolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
-			code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, []string{"doctor", "--cluster-dir", dir})
+			code := command.Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, []string{"doctor", "--cluster-dir", dir})
 			text := out.String()
 			if code != 2 || !strings.Contains(text, c.says) || !strings.Contains(text, "what usher should be registered for") || !strings.Contains(text, "service-missing") {
 				t.Errorf("exit code %d: %s%s", code, text, errs.String())

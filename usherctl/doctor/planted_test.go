@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	ushercommand "usher.dev/usher/command"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -202,7 +203,7 @@ func examineWith(t *testing.T, env tool.Env, cluster string, f plantedFault) (fo
 	}
 	var out, errs bytes.Buffer
 	env.Out, env.Err = &out, &errs
-	Run(t.Context(), env, []string{"doctor", "--cluster-dir", dir, "-o", "json"})
+	command.Run(t.Context(), env, []string{"doctor", "--cluster-dir", dir, "-o", "json"})
 	var reports []struct {
 		Findings []report.Finding
 		Hint     string

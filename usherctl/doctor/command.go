@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"cmp"
@@ -17,14 +17,13 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// doctorOptions are the flags of usherctl doctor.
-type doctorOptions struct {
+// options are the flags of usherctl doctor.
+type options struct {
 	requests.Flags
 	output, service string
 	list            bool
@@ -37,7 +36,7 @@ type doctorOptions struct {
 	asSet           bool // flags name the user
 }
 
-const doctorHelp = `Examine all webhook configurations of a cluster, including those of others.
+const help = `Examine all webhook configurations of a cluster, including those of others.
 
 With FILE, a manifest or an AdmissionReview, say for each webhook whether the API server would call it for that object, and if not, which
 filter keeps the object away from it. For a Deployment, or another object with a pod template, the pod that its controller would create is
@@ -50,11 +49,11 @@ Without --canary, the command only reads. It waits at most 5 s for an answer.
 
 The exit code is 0 if there is nothing to report, 1 if there is a finding, and 2 if something could not be read or determined.`
 
-// doctorCommand is `usherctl doctor`.
-func doctorCommand(env tool.Env) *cobra.Command {
-	o := doctorOptions{clusterSource: flags.Cluster{Source: "api"}}
+// Command is `usherctl doctor`.
+func Command(env tool.Env) *cobra.Command {
+	o := options{clusterSource: flags.Cluster{Source: "api"}}
 	c := &cobra.Command{Use: "doctor [flags] [FILE...]", Short: "find out what is wrong with webhook configurations, and why a webhook is not called",
-		Long: doctorHelp, Example: `  # what is wrong with the webhooks of the cluster that kubectl uses?
+		Long: help, Example: `  # what is wrong with the webhooks of the cluster that kubectl uses?
   usherctl doctor
   # would a webhook be called for these objects, and if not, why?
   usherctl doctor samples/manifests/labels.yaml --cluster-dir samples/cluster
@@ -81,12 +80,12 @@ func doctorCommand(env tool.Env) *cobra.Command {
 		if err := cmp.Or(o.check(), o.checkCanary(c.Flags())); err != nil {
 			return err
 		}
-		return doctorRun(c.Context(), env, o)
+		return run(c.Context(), env, o)
 	}
 	return c
 }
 
-func (o *doctorOptions) addTo(set *pflag.FlagSet) {
+func (o *options) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
 	o.AddFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
@@ -100,7 +99,7 @@ func (o *doctorOptions) addTo(set *pflag.FlagSet) {
 	o.clusterSource.AddStaticTo(set, "")
 }
 
-func (o *doctorOptions) check() error {
+func (o *options) check() error {
 	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
 	}
@@ -113,12 +112,12 @@ func (o *doctorOptions) check() error {
 	return o.clusterSource.Check()
 }
 
-// doctor examines the cluster, or what it does with some objects.
-func doctorRun(ctx context.Context, env tool.Env, o doctorOptions) error {
+// run examines the cluster, or what it does with some objects.
+func run(ctx context.Context, env tool.Env, o options) error {
 	if o.list {
 		return printChecks(env, o.output)
 	}
-	examine := doctorExamine
+	examine := examineCluster
 	ofObjects := len(o.Files) > 0 || o.canary
 	switch {
 	case o.canary:
@@ -149,10 +148,10 @@ func doctorRun(ctx context.Context, env tool.Env, o doctorOptions) error {
 // printChecks prints what doctor looks for, in the order of its findings' weight.
 func printChecks(env tool.Env, output string) error {
 	if output == "json" {
-		return report.WriteJSON(env.Out, doctor.Checks())
+		return report.WriteJSON(env.Out, Checks())
 	}
 	table := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-	for _, c := range doctor.Checks() {
+	for _, c := range Checks() {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", c.ID, c.Severity, c.Doc)
 	}
 	_ = table.Flush()
@@ -160,7 +159,7 @@ func printChecks(env tool.Env, output string) error {
 }
 
 // examineRequests examines for each object which webhooks are called.
-func examineRequests(ctx context.Context, env tool.Env, o doctorOptions) ([]report.Report, error) {
+func examineRequests(ctx context.Context, env tool.Env, o options) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -169,7 +168,7 @@ func examineRequests(ctx context.Context, env tool.Env, o doctorOptions) ([]repo
 	if err != nil {
 		return nil, err
 	}
-	examiner, err := examinerOf(ctx, env, source)
+	examiner, err := ExaminerOf(ctx, env.Suites, source)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +195,7 @@ func examineRequests(ctx context.Context, env tool.Env, o doctorOptions) ([]repo
 }
 
 // sender returns whom the requests of manifests are taken to come from: the user of the kubeconfig, unless flags name one.
-func (o doctorOptions) sender(ctx context.Context, source reader.Source, examiner *doctor.Examiner) (string, error) {
+func (o options) sender(ctx context.Context, source reader.Source, examiner *Examiner) (string, error) {
 	user, groups := o.User, o.Groups
 	if source.Live() && !o.asSet {
 		who, err := examiner.AskCaller(ctx)
@@ -209,7 +208,7 @@ func (o doctorOptions) sender(ctx context.Context, source reader.Source, examine
 }
 
 // notJudged returns who is taken to send the requests, and what was not looked at.
-func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Usher, who string) (lines []string) {
+func notJudged(source reader.Source, examiner *Examiner, usher Usher, who string) (lines []string) {
 	if source.Live() {
 		lines = append(lines, who)
 	}
@@ -221,12 +220,12 @@ func notJudged(source reader.Source, examiner *doctor.Examiner, usher doctor.Ush
 	if !source.Live() {
 		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
 	}
-	return append(lines, "not looked at: "+doctor.InFiles(source)+", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
+	return append(lines, "not looked at: "+InFiles(source)+", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
 		"kubectl apply --dry-run=server shows what webhooks and policies answer")
 }
 
 // documentsOf returns the objects of the files, with the pods that controllers would make of them.
-func documentsOf(env tool.Env, o doctorOptions) ([]requests.Document, error) {
+func documentsOf(env tool.Env, o options) ([]requests.Document, error) {
 	documents := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
 	err := requests.CheckTemplates(documents, o.Templates)
 	if err != nil || !o.MakesPods() {
@@ -235,6 +234,7 @@ func documentsOf(env tool.Env, o doctorOptions) ([]requests.Document, error) {
 	return requests.WithPods(documents, o.Templates, o.Options, func(*unstructured.Unstructured) bool { return true }), nil
 }
 
-func examinerOf(ctx context.Context, env tool.Env, source reader.Source) (*doctor.Examiner, error) {
-	return doctor.NewExaminer(ctx, source, requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, gate.Defaults(env.Suites.Gates()))))
+// ExaminerOf returns what knows the webhooks of a cluster, and the kinds of some suites.
+func ExaminerOf(ctx context.Context, suites suite.List, source reader.Source) (*Examiner, error) {
+	return NewExaminer(ctx, source, requests.NewCatalogue(suites.Table(suite.NoPolicy, gate.Defaults(suites.Gates()))))
 }

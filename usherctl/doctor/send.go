@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"context"
@@ -10,14 +10,13 @@ import (
 
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // checkCanary checks the flags that --canary does not go with.
-func (o *doctorOptions) checkCanary(set *pflag.FlagSet) error {
+func (o *options) checkCanary(set *pflag.FlagSet) error {
 	switch {
 	case o.yes && !o.canary:
 		return errors.New("--yes goes with --canary")
@@ -34,12 +33,12 @@ func (o *doctorOptions) checkCanary(set *pflag.FlagSet) error {
 }
 
 // sendCanaries sends the objects of the files, or else a pod, as dry runs, and says which webhooks of usher have answered.
-func sendCanaries(ctx context.Context, env tool.Env, o doctorOptions) (reports []report.Report, err error) {
+func sendCanaries(ctx context.Context, env tool.Env, o options) (reports []report.Report, err error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
 	}
-	documents := []requests.Document{doctor.CanaryPod()}
+	documents := []requests.Document{CanaryPod()}
 	what := "the creation of a pod in namespace " + o.Namespace
 	if len(o.Files) > 0 {
 		if documents, err = documentsOf(env, o); err != nil {
@@ -58,7 +57,7 @@ func sendCanaries(ctx context.Context, env tool.Env, o doctorOptions) (reports [
 	if err != nil {
 		return nil, err
 	}
-	examiner, err := examinerOf(ctx, env, source)
+	examiner, err := ExaminerOf(ctx, env.Suites, source)
 	if err != nil {
 		return nil, err
 	}

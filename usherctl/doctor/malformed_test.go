@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -60,7 +61,7 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 		}
 		var out bytes.Buffer
 		env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &out}}
-		code := Run(t.Context(), env, append([]string{"doctor", "--cluster-dir", dir}, args...))
+		code := command.Run(t.Context(), env, append([]string{"doctor", "--cluster-dir", dir}, args...))
 		return code, out.String()
 	}
 	const policy, binding = "ValidatingAdmissionPolicy typo", "ValidatingAdmissionPolicyBinding text"

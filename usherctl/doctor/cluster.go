@@ -1,4 +1,4 @@
-package command
+package doctor
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
-	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -36,8 +36,8 @@ func (o *examineFlags) addTo(set *pflag.FlagSet, suites suite.List) {
 		"registered route): "+suites.Describe())
 }
 
-// examine examines all webhook configurations of the cluster.
-func doctorExamine(ctx context.Context, env tool.Env, o doctorOptions) ([]report.Report, error) {
+// examineCluster examines all webhook configurations of the cluster.
+func examineCluster(ctx context.Context, env tool.Env, o options) ([]report.Report, error) {
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return nil, err
@@ -46,12 +46,17 @@ func doctorExamine(ctx context.Context, env tool.Env, o doctorOptions) ([]report
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Examine(ctx, source, o.clusterSource.Roots(), usher), nil
+	return Examine(ctx, source, o.clusterSource.Roots(), usher), nil
+}
+
+// ExamineFiles examines the cluster that the manifests in a directory stand for.
+func ExamineFiles(ctx context.Context, env tool.Env, dir string) ([]report.Report, error) {
+	return examineCluster(ctx, env, options{service: "usher/usher", clusterSource: flags.Cluster{Source: "files", Dir: dir}})
 }
 
 // usherIn returns what usher serves in a cluster and how it should be registered: as the flags say, and else as its
 // Deployment does.
-func usherIn(ctx context.Context, env tool.Env, source reader.Source, o doctorOptions) (u doctor.Usher, err error) {
+func usherIn(ctx context.Context, env tool.Env, source reader.Source, o options) (u Usher, err error) {
 	if u.At, err = webhooks.NewAddress(o.service, "", ""); err != nil {
 		return u, err
 	}
@@ -101,5 +106,5 @@ func printExamination(env tool.Env, reports []report.Report) {
 			_, _ = fmt.Fprintln(env.Out, r.Hint)
 		}
 	}
-	_, _ = io.WriteString(env.Out, doctor.Summary(reports)+"\n")
+	_, _ = io.WriteString(env.Out, Summary(reports)+"\n")
 }

@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -37,7 +38,7 @@ func TestCanaryFlags(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{In: strings.NewReader("y\n"), Out: &out, Err: &errs}}
-			if code := Run(t.Context(), env, append([]string{"doctor"}, strings.Fields(c.args)...)); code != 2 || !strings.Contains(errs.String(), c.says) || out.Len() > 0 {
+			if code := command.Run(t.Context(), env, append([]string{"doctor"}, strings.Fields(c.args)...)); code != 2 || !strings.Contains(errs.String(), c.says) || out.Len() > 0 {
 				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 			}
 		})
@@ -79,7 +80,7 @@ func TestCanaryOfTemplates(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}
-	Run(t.Context(), env, []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
+	command.Run(t.Context(), env, []string{"doctor", "--canary", "--yes", "--kubeconfig", kubeconfig, "--template-path", "spec.template", rollout})
 	want := []string{"/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts?dryRun=All", "/api/v1/namespaces/shop/pods?dryRun=All"}
 	if !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q: %s%s", sent, want, out.String(), errs.String())
