@@ -7,7 +7,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/config"
@@ -58,8 +57,7 @@ func explainWorkload(ctx context.Context, env tool.Env, o explainOptions, args [
 	return in.Explain(ctx, args)
 }
 
-// reviewNow reviews the pod that a controller would create for a workload, with the state of the cluster and through the
-// routes that are registered there and reached. It is a dry run: nothing is written.
+// reviewNow reviews the pod that a controller would create for a workload. It is a dry run: nothing is written.
 func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,21 +65,20 @@ func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.C
 	if err != nil {
 		return nil, err
 	}
-	run := &reviewing{Env: env, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
-	run.o.explain, run.o.doctor, run.o.registered = true, true, o.clusterSource
-	run.o.Options = requests.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: "kubernetes-admin", Groups: requests.GroupsOf("kubernetes-admin"), DryRun: true}
-	run.instance, run.routes = now, review.Explained(now.Routes())
-	for i := range run.routes {
-		if !o.ShowValues { // the mask knows whole values, and explanations cut them
-			run.routes[i].Chain = run.routes[i].Chain.HidingValues()
-		}
-	}
 	namespace, err := in.Source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	pods := requests.WithPods([]requests.Document{{Source: "as of now", JSON: workload}}, nil, run.o.Options, func(*unstructured.Unstructured) bool { return false })
-	reports, err := run.reportAll(ctx, pods, requests.Document{JSON: namespace})
+	routes := review.Explained(now.Routes())
+	for i := range routes {
+		if !o.ShowValues { // the mask knows whole values, and explanations cut them
+			routes[i].Chain = routes[i].Chain.HidingValues()
+		}
+	}
+	const user = "kubernetes-admin"
+	options := requests.Options{Operation: admissionv1.Create, Namespace: in.Namespace, User: user, Groups: requests.GroupsOf(user), DryRun: true}
+	reports, err := review.Now{Instance: now, Routes: routes, Cluster: o.clusterSource}.Review(ctx, env, options,
+		requests.Document{Source: "as of now", JSON: workload}, requests.Document{JSON: namespace})
 	for i := range reports {
 		if reports[i].Exit() == report.Fine {
 			reports[i].Webhooks = nil // each is called, or is not for the pod

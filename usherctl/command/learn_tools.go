@@ -44,7 +44,7 @@ func learnCase(ctx context.Context, env tool.Env, folder string, document []byte
 	if len(problems) > 0 || len(found) != 1 {
 		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
 	}
-	program := policytest.Program{Suites: env.Suites, NotCalled: notCalled(), SuiteNames: env.Suites.Names(), Now: time.Now()}
+	program := policytest.Program{Suites: env.Suites, SuiteNames: env.Suites.Names(), Now: time.Now()}
 	for _, r := range program.Run(ctx, found, func(int) {}) {
 		for _, f := range r.Report.Findings {
 			differences = append(differences, f.Message)

@@ -134,8 +134,8 @@ func describedRequests(env tool.Env, o effectiveOptions, gates gate.Set, routes 
 	}
 	options := requests.Options{Operation: admissionv1.Create, User: o.user, Groups: o.groups, Namespace: o.namespace}
 	kinds := requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, gates))
-	run := &reviewing{Env: env, o: reviewOptions{Flags: requests.Flags{Options: options}}, routes: routes}
-	for _, d := range run.withPods(requests.ReadFiles(env.Streams, []string{o.file}, false)) {
+	flags := requests.Flags{Options: options}
+	for _, d := range flags.WithPods(requests.ReadFiles(env.Streams, []string{o.file}, false), routes) {
 		body, err := requests.AsReview(d, options, kinds)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Source, err)

@@ -11,13 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/labels"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
@@ -125,7 +122,7 @@ func testRun(ctx context.Context, env tool.Env, o testOptions) error {
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usherctl test -v` prints their names", o.run, len(found.Cases))
 	}
-	program := policytest.Program{Suites: env.Suites, NotCalled: notCalled(), Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+	program := policytest.Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
 		Now: time.Now(), Command: o.command, Warn: warnOfPolicies(env)}
 	results := program.Run(ctx, chosen, testProgress(env, len(chosen)))
 	if o.update {
@@ -162,22 +159,6 @@ func updateTests(ctx context.Context, env tool.Env, program policytest.Program, 
 		return nil, err
 	}
 	return program.Run(ctx, again, func(int) {}), nil
-}
-
-// notCalled returns a function that returns why the shipped webhook configurations keep requests from routes. It reads each
-// directory once.
-func notCalled() func([]admit.Route, string) (func(admit.Route, *admit.Request) string, error) {
-	known := map[string]map[string]labels.Set{}
-	return func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error) {
-		if known[clusterDir] == nil {
-			namespaces, err := namespaceLabels(clusterDir, nil)
-			if err != nil {
-				return nil, err
-			}
-			known[clusterDir] = namespaces
-		}
-		return unregistered{registered: webhooks.OneAmplifier(routes), labels: known[clusterDir]}.why, nil
-	}
 }
 
 // warnOfPolicies returns a function that prints the warnings of each policy file once.

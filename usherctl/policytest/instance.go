@@ -26,10 +26,6 @@ import (
 // Program configures runs of cases. The fields from Config on are defaults for cases.
 type Program struct {
 	Suites suite.List
-	// NotCalled returns why the shipped webhook configurations keep requests from routes, for a directory of manifests that
-	// stands for the cluster; see review.Chooser.
-	NotCalled func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
-
 	// Command is the command with its flags, which reports name with more of them.
 	Command string
 
@@ -78,11 +74,13 @@ type instances struct {
 	policies map[string]*config.Policy
 	problems map[string]error
 	made     map[setting]*instance
+	// shipped returns why the shipped webhook configurations keep requests from routes, see review.Shipped.
+	shipped func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
 }
 
 func (p Program) newInstances() *instances {
 	return &instances{Program: p, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
-		made: map[setting]*instance{}}
+		made: map[setting]*instance{}, shipped: review.Shipped()}
 }
 
 // settingOf returns the setting of a case. The policy is the content of its file.
@@ -184,7 +182,7 @@ func (w *instances) under(s setting, opened opened) *instance {
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
-	made.notCalled, made.err = w.NotCalled(made.routes, s.cluster)
+	made.notCalled, made.err = w.shipped(made.routes, s.cluster)
 	return made
 }
 

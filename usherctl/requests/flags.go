@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/cli"
 )
 
@@ -63,4 +66,15 @@ func (o *Flags) Parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
 func (o *Flags) MakesPods() bool {
 	writes := o.Operation == admissionv1.Create || o.Operation == admissionv1.Update
 	return writes && o.SubResource == "" && !o.noTemplates
+}
+
+// WithPods replaces workloads that no route judges itself by the pods that controllers make of them, unless --no-templates.
+func (o *Flags) WithPods(documents []Document, routes []admit.Route) []Document {
+	if !o.MakesPods() {
+		return documents
+	}
+	return WithPods(documents, o.Templates, o.Options, func(object *unstructured.Unstructured) bool {
+		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: o.Operation, Namespace: object.GetNamespace()}
+		return slices.ContainsFunc(routes, func(route admit.Route) bool { return route.JudgesItself(request) })
+	})
 }

@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 	}
 	for source, want := range map[string]string{"api": "apps", "files": ""} {
 		var errs bytes.Buffer
-		r := &reviewing{Env: tool.Env{Streams: cli.Streams{Err: &errs}}, o: reviewOptions{doctor: true, registered: flags.Cluster{Source: source, Kubeconfig: kubeconfig}}, instance: empty}
+		r := &reviewing{Env: tool.Env{Streams: cli.Streams{Err: &errs}}, o: options{doctor: true, registered: flags.Cluster{Source: source, Kubeconfig: kubeconfig}}, instance: empty}
 		given, err := r.stored(t.Context(), requests.Read("test", strings.NewReader(documents)))
 		if err != nil {
 			t.Fatal(err)

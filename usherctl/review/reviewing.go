@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
@@ -23,38 +22,26 @@ import (
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
-	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // reviewing is one run of `usherctl review`.
 type reviewing struct {
 	tool.Env
-	o       reviewOptions
+	o       options
 	policy  *config.Policy
 	routes  []admit.Route
 	kinds   requests.Catalogue
-	given   []manifest.Object      // among the documents, which count as stored
-	loaded  int                    // the index of the given object that the routes do not see; -1: they see all
-	missing review.MissingRecorder // what steps have asked for that is not known
-	empty   []string               // the collections without an object
-	absent  map[string][]string    // by path, those of them that steps of a route have looked at
+	given   []manifest.Object   // among the documents, which count as stored
+	loaded  int                 // the index of the given object that the routes do not see; -1: they see all
+	missing MissingRecorder     // what steps have asked for that is not known
+	empty   []string            // the collections without an object
+	absent  map[string][]string // by path, those of them that steps of a route have looked at
 
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
 	instance suite.Instance   // that is loaded
 	unread   map[string]error // by namespace, why the LimitRanges of the cluster are not known
-}
-
-// withPods replaces workloads by the pods that controllers make of them, unless --no-templates.
-func (r *reviewing) withPods(documents []requests.Document) []requests.Document {
-	if !r.o.MakesPods() {
-		return documents
-	}
-	return requests.WithPods(documents, r.o.Templates, r.o.Options, func(object *unstructured.Unstructured) bool {
-		request := &admit.Request{Kind: metav1.GroupVersionKind(object.GroupVersionKind()), Operation: r.o.Operation, Namespace: object.GetNamespace()}
-		return slices.ContainsFunc(r.routes, func(route admit.Route) bool { return route.JudgesItself(request) })
-	})
 }
 
 // printReviews prints the AdmissionReview of each document. The error names all documents that have none.
@@ -132,7 +119,7 @@ func (r *reviewing) reportAll(ctx context.Context, documents []requests.Document
 }
 
 // report reviews one document.
-func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte, chooser review.Chooser, kinds review.Kinds) (report.Report, error) {
+func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte, chooser Chooser, kinds Kinds) (report.Report, error) {
 	chooser.Routes = r.routes
 	choice, err := chooser.Choose(body)
 	if err != nil {
@@ -146,7 +133,7 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 	choice.TakeUnknown, choice.Validate, choice.LimitRanges = r.missing.TakeUnknown, true, r.limitRanges
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
-	result := review.Run(ctx, d, body, choice, kinds)
+	result := Run(ctx, d, body, choice, kinds)
 	result.Notes = notes
 	return result, nil
 }
@@ -180,8 +167,8 @@ func (r *reviewing) examiner(ctx context.Context, documents []requests.Document)
 	return examiner, nil
 }
 
-func (r *reviewing) chooser(documents []requests.Document) (review.Chooser, error) {
-	c := review.Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
+func (r *reviewing) chooser(documents []requests.Document) (Chooser, error) {
+	c := Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
 	if r.o.allRoutes {
 		return c, nil
 	}

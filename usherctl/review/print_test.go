@@ -1,4 +1,4 @@
-package command
+package review_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -43,7 +44,7 @@ func TestVerdictsInOutputs(t *testing.T) {
 			}
 			run := func(want int, flags ...string) string {
 				var out, errs bytes.Buffer
-				if code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, append([]string{"review", file}, flags...)); code != want {
+				if code := command.Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, append([]string{"review", file}, flags...)); code != want {
 					t.Errorf("%s: exit code %d, want %d: %s%s", flags, code, want, out.String(), errs.String())
 				}
 				return out.String()

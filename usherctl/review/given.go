@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/requests"
-	"usher.dev/usher/usherctl/review"
 )
 
 // everything is the index that is of no given object: the routes see all of them.
@@ -161,7 +160,7 @@ func (r *reviewing) load(without int) error {
 	}
 	r.instance, r.routes, r.loaded = in, in.Routes(), without
 	if r.o.explain {
-		r.routes = review.Explained(r.routes)
+		r.routes = Explained(r.routes)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 
 // policyOfReview returns the policy of --config or, with --doctor, of the installed usher, whose gates are used unless
 // --feature-gates is set. It prints which one that is, and why it is not the installed one.
-func policyOfReview(ctx context.Context, env tool.Env, o *reviewOptions) (*config.Policy, error) {
+func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Policy, error) {
 	if o.config != "" || !o.doctor {
 		policy, err := config.Load(o.config, env.Suites.Schema())
 		if err == nil {

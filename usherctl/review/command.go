@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"context"
@@ -14,12 +14,11 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/requests"
-	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// reviewOptions are the flags of usherctl review.
-type reviewOptions struct {
+// options are the flags of usherctl review.
+type options struct {
 	requests.Flags
 	suites                            []string
 	mainOnly                          bool // nobody asks for other suites than the first: what they do not change is not shown
@@ -33,11 +32,11 @@ type reviewOptions struct {
 	registered                        flags.Cluster // where the webhook configurations come from
 }
 
-// reviewCommand is `usherctl review`.
-func reviewCommand(env tool.Env) *cobra.Command {
-	o := reviewOptions{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
+// Command is `usherctl review`.
+func Command(env tool.Env) *cobra.Command {
+	o := options{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
-		Long: reviewHelp, Example: `  # what would happen to these objects, and which step would do it?
+		Long: help, Example: `  # what would happen to these objects, and which step would do it?
   usherctl review --suite core --explain samples/manifests/pods.yaml
   # in CI: only what is refused, by your policy
   usherctl review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
@@ -66,13 +65,13 @@ func reviewCommand(env tool.Env) *cobra.Command {
 		if err := o.checkDoctor(c.Flags()); err != nil {
 			return err
 		}
-		return reviewRun(c.Context(), env, o)
+		return reviewFiles(c.Context(), env, o)
 	}
 	return c
 }
 
 // checkDoctor checks the flags that go with --doctor.
-func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
+func (o *options) checkDoctor(set *pflag.FlagSet) error {
 	for _, name := range []string{"cluster", "kubeconfig", "service", "static-dir"} {
 		if set.Changed(name) && !o.doctor {
 			return fmt.Errorf("--%s goes with --doctor", name)
@@ -94,7 +93,7 @@ func (o *reviewOptions) checkDoctor(set *pflag.FlagSet) error {
 	return nil
 }
 
-const reviewHelp = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
+const help = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
 
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
 the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
@@ -106,7 +105,7 @@ policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALU
 The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an object was not judged or could not be reviewed,
 else 0.`
 
-func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
+func (o *options) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
 	o.AddFilesTo(set, "review")
 	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
@@ -127,8 +126,8 @@ func (o *reviewOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.registered.AddStaticTo(set, "with --doctor, ")
 }
 
-// review reviews the files and prints the verdict on each object.
-func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
+// reviewFiles reviews the files and prints the verdict on each object.
+func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	policy, err := policyOfReview(ctx, env, &o)
 	if err != nil {
 		return err
@@ -137,7 +136,7 @@ func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
 	if o.doctor && o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: review.MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
 	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err
@@ -148,7 +147,7 @@ func reviewRun(ctx context.Context, env tool.Env, o reviewOptions) error {
 	if err := run.load(everything); err != nil {
 		return err
 	}
-	documents := run.withPods(read)
+	documents := run.o.WithPods(read, run.routes)
 	if o.output == "review" {
 		return run.printReviews(documents)
 	}

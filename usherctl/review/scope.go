@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"cmp"
@@ -52,6 +52,22 @@ func (u unregistered) why(r admit.Route, req *admit.Request) string {
 		return v.Filter + ": " + v.Why
 	}
 	return ""
+}
+
+// Shipped returns a function that returns why the shipped webhook configurations keep requests from routes. It reads each
+// directory once.
+func Shipped() func([]admit.Route, string) (func(admit.Route, *admit.Request) string, error) {
+	known := map[string]map[string]labels.Set{}
+	return func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error) {
+		if known[clusterDir] == nil {
+			namespaces, err := namespaceLabels(clusterDir, nil)
+			if err != nil {
+				return nil, err
+			}
+			known[clusterDir] = namespaces
+		}
+		return unregistered{registered: webhooks.OneAmplifier(routes), labels: known[clusterDir]}.why, nil
+	}
 }
 
 // asAPI returns a request as the API server knows it.

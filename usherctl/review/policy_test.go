@@ -1,4 +1,4 @@
-package command
+package review_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -62,7 +63,7 @@ func TestPolicyOfReview(t *testing.T) {
 			}
 			args := append([]string{"review", object, "--doctor", "--cluster-dir", dir}, strings.Fields(strings.ReplaceAll(c.flags, "EMPTY", empty))...)
 			var out, errs bytes.Buffer
-			code := Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, args)
+			code := command.Run(t.Context(), tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{Out: &out, Err: &errs}}, args)
 			if !strings.HasPrefix(errs.String(), c.says) || (c.says == "") != (errs.String() == "") {
 				t.Errorf("it says %q, want %q", errs.String(), c.says)
 			}

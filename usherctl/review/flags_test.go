@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"go/ast"
@@ -17,10 +17,10 @@ import (
 
 // TestFlagsInMessages: each flag that a text of usherctl review names is one of its flags.
 func TestFlagsInMessages(t *testing.T) {
-	flags := reviewCommand(tool.Env{Suites: suite.List{colocation.Suite()}}).Flags()
+	flags := Command(tool.Env{Suites: suite.List{colocation.Suite()}}).Flags()
 	named := regexp.MustCompile(`(^|[^-\w])--([a-z][a-z-]*)`)
 	seen := 0
-	for _, pattern := range []string{"review*.go", "../requests/*.go", "../report/*.go", "../review/*.go"} {
+	for _, pattern := range []string{"*.go", "../requests/*.go", "../report/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(files, err)
