@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/scaffold"
 	"usher.dev/usher/usherctl/schema"
+	"usher.dev/usher/usherctl/steps"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -67,7 +68,7 @@ func Root(env tool.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
-	cli.AddGroup(root, "Write and test policies", review.Command(env), testCommand(env), stepsCommand(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
+	cli.AddGroup(root, "Write and test policies", review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
 	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explainCommand(env), quota.Command(env))
 	cli.AddGroup(root, "Learn", learnCommand(env), playgroundCommand(env))
 	root.AddCommand(versionCommand(env))

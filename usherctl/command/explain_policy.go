@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/steps"
 	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -102,7 +101,7 @@ func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Ho
 // explainedBy returns a policy as refusals are explained by it.
 func explainedBy(env tool.Env, policy policyFile, gates gate.Set) explain.Policy {
 	return explain.Policy{Policy: policy.Policy, Routes: env.Suites.Table(policy.Policy, gates), Line: policy.line,
-		Override: func(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }}
+		Override: steps.OverrideText}
 }
 
 // policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.

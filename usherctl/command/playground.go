@@ -44,6 +44,7 @@ and why an object is refused. It needs no cluster and no network, and what is ty
 	return c
 }
 
+// playgroundRun serves the page until the context ends.
 func playgroundRun(ctx context.Context, env tool.Env, o playgroundOptions) error {
 	start, err := o.start(env.Suites.Names()[0])
 	if err != nil {

@@ -1,4 +1,4 @@
-package command
+package policytest
 
 import (
 	"context"
@@ -15,13 +15,12 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// testOptions are the flags of usherctl test.
-type testOptions struct {
+// options are the flags of usherctl test.
+type options struct {
 	dirs, suites              []string
 	config, cluster, gates    string
 	run, output               string
@@ -30,7 +29,7 @@ type testOptions struct {
 	command                   string // as it was typed, for suggestions
 }
 
-const testHelp = `Test policies: review the objects of cases as ` + "`usherctl review`" + ` does, and compare what happens to them with what is expected.
+const help = `Test policies: review the objects of cases as ` + "`usherctl review`" + ` does, and compare what happens to them with what is expected.
 
 Cases are in files named case.yaml, or whose names end in .case.yaml, in the directories and below them; several in a file are
 separated by ---. A case names an object and what should happen to it:
@@ -47,10 +46,10 @@ second time, and a third time with a foreign sidecar. docs/testing-policies.md d
 The exit code is 0 if all cases pass, 1 if one fails, and 2 if something could not be judged: a case with an unknown key, a file that no case
 names, no cases at all.`
 
-// testCommand is `usherctl test`.
-func testCommand(env tool.Env) *cobra.Command {
-	var o testOptions
-	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what happens to objects with what is expected", Long: testHelp,
+// Command is `usherctl test`.
+func Command(env tool.Env) *cobra.Command {
+	var o options
+	c := &cobra.Command{Use: "test [flags] DIR...", Short: "test policies: compare what happens to objects with what is expected", Long: help,
 		Example: `  # do the cases of a directory pass?
   usherctl test samples/tests/team-labels
   # which parts of the policy does no case cover?
@@ -68,16 +67,16 @@ func testCommand(env tool.Env) *cobra.Command {
 		if _, err = suites.Parsed("files"); err != nil {
 			return err
 		}
-		o.dirs, o.gates, o.command = dirs, suites.Gates, commandLine(c)
+		o.dirs, o.gates, o.command = dirs, suites.Gates, lineOf(c)
 		if err := o.check(); err != nil {
 			return err
 		}
-		return testRun(c.Context(), env, o)
+		return testDirs(c.Context(), env, o)
 	}
 	return c
 }
 
-func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
+func (o *options) addTo(set *pflag.FlagSet, suites []string) {
 	set.SortFlags = false
 	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
 	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
@@ -89,8 +88,8 @@ func (o *testOptions) addTo(set *pflag.FlagSet, suites []string) {
 	set.StringSliceVar(&o.suites, "suite", suites, "suites whose routes are called, for cases that name none")
 }
 
-// commandLine returns the command with the flags that say what cases are run under.
-func commandLine(c *cobra.Command) string {
+// lineOf returns the command with the flags that say what cases are run under.
+func lineOf(c *cobra.Command) string {
 	line := c.CommandPath()
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"run", "update", "coverage", "output", "verbose"}, f.Name) {
@@ -100,7 +99,7 @@ func commandLine(c *cobra.Command) string {
 	return line
 }
 
-func (o *testOptions) check() (err error) {
+func (o *options) check() (err error) {
 	if o.chosen, err = regexp.Compile(o.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
@@ -116,15 +115,15 @@ func (o *testOptions) check() (err error) {
 }
 
 // test runs the cases of directories and prints what became of each.
-func testRun(ctx context.Context, env tool.Env, o testOptions) error {
-	found := policytest.Find(o.dirs, o.config, o.cluster)
-	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *policytest.Case) bool { return !o.chosen.MatchString(c.Name) })
+func testDirs(ctx context.Context, env tool.Env, o options) error {
+	found := Find(o.dirs, o.config, o.cluster)
+	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *Case) bool { return !o.chosen.MatchString(c.Name) })
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usherctl test -v` prints their names", o.run, len(found.Cases))
 	}
-	program := policytest.Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+	program := Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
 		Now: time.Now(), Command: o.command, Warn: warnOfPolicies(env)}
-	results := program.Run(ctx, chosen, testProgress(env, len(chosen)))
+	results := program.Run(ctx, chosen, progress(env, len(chosen)))
 	if o.update {
 		var err error
 		if results, err = updateTests(ctx, env, program, results, o.output == "text"); err != nil {
@@ -142,8 +141,8 @@ func testRun(ctx context.Context, env tool.Env, o testOptions) error {
 }
 
 // updateTests rewrites what failing cases expect, and returns the results of running them again.
-func updateTests(ctx context.Context, env tool.Env, program policytest.Program, failing []policytest.Result, text bool) ([]policytest.Result, error) {
-	lines, err := policytest.Update(failing)
+func updateTests(ctx context.Context, env tool.Env, program Program, failing []Result, text bool) ([]Result, error) {
+	lines, err := Update(failing)
 	to := env.Err
 	if text {
 		to = env.Out
@@ -154,7 +153,7 @@ func updateTests(ctx context.Context, env tool.Env, program policytest.Program, 
 	if err != nil {
 		return nil, err
 	}
-	again, err := policytest.Reread(failing)
+	again, err := Reread(failing)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +172,7 @@ func warnOfPolicies(env tool.Env) func(string, *config.Policy) {
 }
 
 // progress returns a function that shows how many cases are done, if errors go to a terminal.
-func testProgress(env tool.Env, all int) func(int) {
+func progress(env tool.Env, all int) func(int) {
 	if !cli.IsTerminal(env.Err) || all < 100 {
 		return func(int) {}
 	}
@@ -187,14 +186,15 @@ func testProgress(env tool.Env, all int) func(int) {
 }
 
 // coverageOf returns a report of the coverage if it is asked for.
-func coverageOf(ctx context.Context, program policytest.Program, results []policytest.Result, o testOptions) []report.Report {
+func coverageOf(ctx context.Context, program Program, results []Result, o options) []report.Report {
 	if !o.coverage {
 		return nil
 	}
 	return []report.Report{program.Cover(ctx, results).Report()}
 }
 
-func printTests(env tool.Env, reports, coverage []report.Report, o testOptions) error {
+// printTests prints the cases that did not pass, all with --verbose, and the coverage.
+func printTests(env tool.Env, reports, coverage []report.Report, o options) error {
 	if o.output != "text" {
 		return report.Write(env.Out, o.output, "usherctl test", append(reports, coverage...))
 	}

@@ -1,4 +1,4 @@
-package command
+package steps
 
 import (
 	"fmt"
@@ -79,7 +79,7 @@ type described struct {
 }
 
 // printEffective prints the modes that the steps have for the requests that the flags describe.
-func printEffective(env tool.Env, gates gate.Set, listed suite.List, policy *config.Policy, all stepsOptions, names []string) error {
+func printEffective(env tool.Env, gates gate.Set, listed suite.List, policy *config.Policy, all options, names []string) error {
 	o := all.effective
 	opened, err := o.clusterSource.From().Open(cluster.Options{
 		Catalogue: []cluster.Declared{cluster.Namespaces}, Needs: []string{admit.CollectionNamespaces}})

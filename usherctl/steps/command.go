@@ -1,4 +1,5 @@
-package command
+// Package steps is `usherctl steps`: it lists routes, their steps and the modes that these have, also for one request.
+package steps
 
 import (
 	"cmp"
@@ -20,16 +21,16 @@ import (
 	"usher.dev/usher/usherctl/tool"
 )
 
-// stepsOptions are the flags of usherctl steps.
-type stepsOptions struct {
+// options are the flags of usherctl steps.
+type options struct {
 	output, config string
 	suites         []string
 	effective      effectiveOptions
 }
 
-// stepsCommand is `usherctl steps`.
-func stepsCommand(env tool.Env) *cobra.Command {
-	var o stepsOptions
+// Command is `usherctl steps`.
+func Command(env tool.Env) *cobra.Command {
+	var o options
 	c := &cobra.Command{Use: "steps [STEP...]", Short: "list routes and their steps, in order",
 		Example: `  # what is checked and changed, in which order
   usherctl steps
@@ -66,7 +67,7 @@ func stepsCommand(env tool.Env) *cobra.Command {
 }
 
 // printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
-func printSteps(env tool.Env, gates gate.Set, o stepsOptions, names []string) error {
+func printSteps(env tool.Env, gates gate.Set, o options, names []string) error {
 	steps, _ := env.Suites.Steps()
 	for _, name := range names {
 		if !slices.Contains(steps, name) {
@@ -89,7 +90,7 @@ func printSteps(env tool.Env, gates gate.Set, o stepsOptions, names []string) er
 	if o.output == "json" {
 		return report.WriteJSON(env.Out, rows)
 	}
-	printStepsText(env.Out, rows)
+	printText(env.Out, rows)
 	for _, other := range env.Suites.Names() {
 		if !slices.Contains(o.suites, other) {
 			_, _ = fmt.Fprintf(env.Out, "`usherctl steps --suite %s` lists those of the suite %s\n", other, other)
@@ -131,7 +132,7 @@ func stepRows(listed suite.List, policy *config.Policy, gates gate.Set) []stepRo
 	return rows
 }
 
-func printStepsText(to io.Writer, rows []stepRow) {
+func printText(to io.Writer, rows []stepRow) {
 	path, n := "", 0
 	for _, s := range rows {
 		if s.Path != path {

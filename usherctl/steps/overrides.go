@@ -1,4 +1,4 @@
-package command
+package steps
 
 import (
 	"fmt"
@@ -48,6 +48,9 @@ func conditionsOf(o *admit.Override) string {
 	list("groups", o.Groups)
 	return strings.Join(parts, "; ")
 }
+
+// OverrideText describes an override, with its mode and its conditions.
+func OverrideText(o *admit.Override) string { return rowOf(o, time.Now()).text(true) }
 
 // text describes an override, with its mode and its conditions if they are not known to be met.
 func (r overrideRow) text(conditions bool) string {
