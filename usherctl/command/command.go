@@ -12,6 +12,7 @@ import (
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/quota"
 	"usher.dev/usher/usherctl/review"
@@ -69,7 +70,7 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	cli.AddGroup(root, "Write and test policies", review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
-	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explainCommand(env), quota.Command(env))
+	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
 	cli.AddGroup(root, "Learn", learnCommand(env), playgroundCommand(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)

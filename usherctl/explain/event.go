@@ -1,4 +1,4 @@
-// Package explain says why an object is as it is, or why it is not: which webhooks changed it, from the audit events of
+// Package explain is `usherctl explain`: it says why an object is as it is, or why it is not: which webhooks changed it, from the audit events of
 // an API server, what a refusal means, from its message, and why the pods of a workload do not come.
 package explain
 

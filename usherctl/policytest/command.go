@@ -114,7 +114,7 @@ func (o *options) check() (err error) {
 	return nil
 }
 
-// test runs the cases of directories and prints what became of each.
+// testDirs runs the cases of directories and prints what became of each.
 func testDirs(ctx context.Context, env tool.Env, o options) error {
 	found := Find(o.dirs, o.config, o.cluster)
 	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *Case) bool { return !o.chosen.MatchString(c.Name) })

@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/usherctl/doctor"
-	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/steps"
 	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
@@ -52,7 +51,7 @@ func (f *policyFile) line(section, text string) string {
 	if section == "" {
 		return ""
 	}
-	line, entry := explain.PolicyLine(f.text, section, text)
+	line, entry := PolicyLine(f.text, section, text)
 	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
 	if line == 0 {
 		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
@@ -65,7 +64,7 @@ func (f *policyFile) line(section, text string) string {
 
 // knownPolicy returns what refusals are explained by: the policy, which only those of usher need, and the webhooks of the cluster, if
 // there is one.
-func knownPolicy(ctx context.Context, env tool.Env, o explainOptions, refusals []explain.Refusal) (by explain.Policy, err error) {
+func knownPolicy(ctx context.Context, env tool.Env, o options, refusals []Refusal) (by Policy, err error) {
 	var source reader.Source
 	if o.inCluster() {
 		if source, err = o.clusterSource.OpenSource(); err != nil {
@@ -81,7 +80,7 @@ func knownPolicy(ctx context.Context, env tool.Env, o explainOptions, refusals [
 	switch {
 	case err == nil:
 		by = explainedBy(env, policy, o.gates)
-	case slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.By == explain.ByUsher }) || o.config != "":
+	case slices.ContainsFunc(refusals, func(r Refusal) bool { return r.By == ByUsher }) || o.config != "":
 		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
 	}
 	if o.inCluster() {
@@ -99,13 +98,13 @@ func hooksOf(ctx context.Context, source reader.Source) func() []webhookmatch.Ho
 }
 
 // explainedBy returns a policy as refusals are explained by it.
-func explainedBy(env tool.Env, policy policyFile, gates gate.Set) explain.Policy {
-	return explain.Policy{Policy: policy.Policy, Routes: env.Suites.Table(policy.Policy, gates), Line: policy.line,
+func explainedBy(env tool.Env, policy policyFile, gates gate.Set) Policy {
+	return Policy{Policy: policy.Policy, Routes: env.Suites.Table(policy.Policy, gates), Line: policy.line,
 		Override: steps.OverrideText}
 }
 
 // policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
-func policyOf(ctx context.Context, env tool.Env, o *explainOptions, source reader.Source) (policyFile, error) {
+func policyOf(ctx context.Context, env tool.Env, o *options, source reader.Source) (policyFile, error) {
 	if o.config != "" {
 		return readPolicy(env, o.config)
 	}

@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"context"
@@ -13,14 +13,13 @@ import (
 
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/flags"
-	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// explainOptions are the flags of usherctl explain.
-type explainOptions struct {
-	explain.Options
+// options are the flags of usherctl explain.
+type options struct {
+	Options
 	logs                    []string
 	namespace, uid, refusal string
 	kind, output            string
@@ -30,11 +29,11 @@ type explainOptions struct {
 	clusterSource           flags.Cluster
 }
 
-// explainCommand is `usherctl explain`.
-func explainCommand(env tool.Env) *cobra.Command {
-	o := explainOptions{clusterSource: flags.Cluster{Source: "files"}}
+// Command is `usherctl explain`.
+func Command(env tool.Env) *cobra.Command {
+	o := options{clusterSource: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "explain [flags] [NAMESPACE/NAME | KIND NAME | MESSAGE | -]",
-		Short: "explain who changed an object, why the pods of a workload do not appear, or what a refusal means", Long: explainHelp,
+		Short: "explain who changed an object, why the pods of a workload do not appear, or what a refusal means", Long: help,
 		Example: `  # why do the pods of a Deployment not appear?
   usherctl explain --cluster=api deployment/web
   # who changed a pod, and who refused it?
@@ -51,12 +50,12 @@ func explainCommand(env tool.Env) *cobra.Command {
 		if err := o.check(args); err != nil {
 			return err
 		}
-		return explainRun(c.Context(), env, o, args)
+		return run(c.Context(), env, o, args)
 	}
 	return c
 }
 
-const explainHelp = `Explain why an object is as it is, or why it does not exist.
+const help = `Explain why an object is as it is, or why it does not exist.
 
 With --audit-log FILE, print who changed an object, in which order, from the audit events of the API server: all webhooks, including those
 of others. NAMESPACE/NAME or --uid names the object; without either, all requests that create, change or delete are shown.
@@ -72,7 +71,7 @@ Values of environment variables and annotations, and the data of Secrets, are hi
 The exit code is 0 if all is explained and nothing was refused, 1 if a request was refused or failed, or would be refused now, or the workload is
 paused, and 2 if something could not be judged, such as a line that cannot be read.`
 
-func (o *explainOptions) addTo(set *pflag.FlagSet) {
+func (o *options) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
 	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, possibly compressed with gzip; - is standard input; may be repeated, for several API servers")
 	set.StringVar(&o.uid, "uid", "", "UID of the object whose requests are shown")
@@ -89,7 +88,7 @@ func (o *explainOptions) addTo(set *pflag.FlagSet) {
 	o.clusterSource.AddStaticTo(set, "with a cluster, ")
 }
 
-func (o *explainOptions) check(args []string) error {
+func (o *options) check(args []string) error {
 	switch {
 	case !slices.Contains([]string{"text", "json", "junit"}, o.output):
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
@@ -107,7 +106,7 @@ func (o *explainOptions) check(args []string) error {
 }
 
 // inCluster reports whether there is a cluster to ask.
-func (o *explainOptions) inCluster() bool {
+func (o *options) inCluster() bool {
 	return o.clusterSource.Source == "api" || o.clusterSource.Dir != ""
 }
 
@@ -116,8 +115,8 @@ func isMessage(args []string) bool {
 	return len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], " \n"))
 }
 
-// explain explains what the arguments name.
-func explainRun(ctx context.Context, env tool.Env, o explainOptions, args []string) error {
+// run explains what the arguments name.
+func run(ctx context.Context, env tool.Env, o options, args []string) error {
 	var reports []report.Report
 	var err error
 	switch {
@@ -135,7 +134,7 @@ func explainRun(ctx context.Context, env tool.Env, o explainOptions, args []stri
 }
 
 // printExplained prints the reports. The error, if any, ends the command with their exit code.
-func printExplained(env tool.Env, o explainOptions, reports []report.Report) error {
+func printExplained(env tool.Env, o options, reports []report.Report) error {
 	code := report.ExitOf(reports).Err("not everything could be judged")
 	if o.output != "text" {
 		if err := report.Write(env.Out, o.output, "usherctl explain", reports); err != nil {
@@ -156,7 +155,7 @@ func printExplained(env tool.Env, o explainOptions, reports []report.Report) err
 }
 
 // explainMessage explains the text of a refusal by the policy, and lists the requests with its id.
-func explainMessage(ctx context.Context, env tool.Env, o explainOptions, text string) ([]report.Report, error) {
+func explainMessage(ctx context.Context, env tool.Env, o options, text string) ([]report.Report, error) {
 	if text == "-" {
 		raw, err := io.ReadAll(io.LimitReader(env.In, 1<<20))
 		if err != nil {
@@ -164,7 +163,7 @@ func explainMessage(ctx context.Context, env tool.Env, o explainOptions, text st
 		}
 		text = string(raw)
 	}
-	refusals := explain.ParseRefusals(text)
+	refusals := ParseRefusals(text)
 	if len(refusals) == 0 {
 		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
 	}
@@ -178,13 +177,13 @@ func explainMessage(ctx context.Context, env tool.Env, o explainOptions, text st
 	if err != nil {
 		return nil, err
 	}
-	return explain.Messages(refusals, by, o.Options, requestsOf(env, o),
-		explain.Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
+	return Messages(refusals, by, o.Options, requestsOf(env, o),
+		Filter{Namespace: o.namespace, Kind: o.kind, UID: o.uid})
 }
 
 // checkMessage returns an error for flags of the audit log that have no effect with a message.
-func (o *explainOptions) checkMessage(refusals []explain.Refusal) error {
-	withID := slices.ContainsFunc(refusals, func(r explain.Refusal) bool { return r.ID != "" })
+func (o *options) checkMessage(refusals []Refusal) error {
+	withID := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.ID != "" })
 	switch {
 	case o.refusal != "":
 		return fmt.Errorf("--refusal %s: the message names a refusal, too: "+

@@ -1,21 +1,20 @@
-package command
+package explain
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 
-	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // explainObject explains an object from the audit log.
-func explainObject(env tool.Env, o explainOptions, args []string) ([]report.Report, error) {
+func explainObject(env tool.Env, o options, args []string) ([]report.Report, error) {
 	if len(o.logs) == 0 {
 		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
 	}
-	filter := explain.Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
+	filter := Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
 	switch {
 	case len(args) == 2:
 		filter.Kind, filter.Name = args[0], args[1]
@@ -29,12 +28,12 @@ func explainObject(env tool.Env, o explainOptions, args []string) ([]report.Repo
 }
 
 // requestsOf returns the search of the audit logs; nil if there are none.
-func requestsOf(env tool.Env, o explainOptions) explain.Requests {
+func requestsOf(env tool.Env, o options) Requests {
 	if len(o.logs) == 0 {
 		return nil
 	}
-	return func(filter explain.Filter) ([]report.Report, error) {
-		log := explain.NewLog(filter)
+	return func(filter Filter) ([]report.Report, error) {
+		log := NewLog(filter)
 		for _, name := range o.logs {
 			if err := readLog(env, log, name); err != nil {
 				return nil, err
@@ -44,7 +43,7 @@ func requestsOf(env tool.Env, o explainOptions) explain.Requests {
 	}
 }
 
-func readLog(env tool.Env, log *explain.Log, name string) error {
+func readLog(env tool.Env, log *Log, name string) error {
 	in, err := env.OpenFile(name)
 	if err != nil {
 		return fmt.Errorf("--audit-log: %w", err)

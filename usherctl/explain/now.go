@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
@@ -23,7 +22,7 @@ import (
 const syncTime = 15 * time.Second
 
 // explainWorkload explains why the pods of a workload do not come, or who changed a pod that exists.
-func explainWorkload(ctx context.Context, env tool.Env, o explainOptions, args []string) ([]report.Report, error) {
+func explainWorkload(ctx context.Context, env tool.Env, o options, args []string) ([]report.Report, error) {
 	from, err := apiserver.LoadConfig(o.clusterSource.Kubeconfig, "")
 	if err != nil {
 		return nil, fmt.Errorf("--cluster=api: %w; pass --kubeconfig FILE", err)
@@ -40,25 +39,25 @@ func explainWorkload(ctx context.Context, env tool.Env, o explainOptions, args [
 	if err != nil {
 		return nil, err
 	}
-	in := explain.Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: requestsOf(env, o), UID: o.uid}
-	in.Policy = func(ctx context.Context) (explain.Policy, error) {
+	in := Cluster{Options: o.Options, Source: source, Namespace: namespace, Requests: requestsOf(env, o), UID: o.uid}
+	in.Policy = func(ctx context.Context) (Policy, error) {
 		hooks := hooksOf(ctx, in.Source)
 		policy, err := policyOf(ctx, env, &o, in.Source)
 		if err != nil {
-			return explain.Policy{Hooks: hooks}, err
+			return Policy{Hooks: hooks}, err
 		}
 		by := explainedBy(env, policy, o.gates)
 		by.Hooks = hooks
 		return by, nil
 	}
-	in.Review = func(ctx context.Context, workload []byte, policy explain.Policy) ([]report.Report, error) {
+	in.Review = func(ctx context.Context, workload []byte, policy Policy) ([]report.Report, error) {
 		return reviewNow(ctx, env, o, in, policy.Policy, workload)
 	}
 	return in.Explain(ctx, args)
 }
 
 // reviewNow reviews the pod that a controller would create for a workload. It is a dry run: nothing is written.
-func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
+func reviewNow(ctx context.Context, env tool.Env, o options, in Cluster, policy *config.Policy, workload []byte) ([]report.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now, err := loadNow(ctx, env, o, policy)
@@ -88,7 +87,7 @@ func reviewNow(ctx context.Context, env tool.Env, o explainOptions, in explain.C
 }
 
 // loadNow loads usher with the state of the cluster, and waits until it has arrived.
-func loadNow(ctx context.Context, env tool.Env, o explainOptions, policy *config.Policy) (suite.Instance, error) {
+func loadNow(ctx context.Context, env tool.Env, o options, policy *config.Policy) (suite.Instance, error) {
 	in, err := suite.Load(suite.Setup{Suites: env.Suites, Policy: policy, Gates: o.gates, Cluster: o.clusterSource.From()})
 	if err != nil {
 		return in, err

@@ -1,4 +1,4 @@
-package command
+package explain_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"usher.dev/usher/colocation"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/command"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -44,7 +45,7 @@ webhooks: [{name: w.example.com, clientConfig: {url: 'https://127.0.0.1:1/404'},
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			env := tool.Env{Suites: suite.List{colocation.Suite()}, Streams: cli.Streams{In: strings.NewReader(c.in), Out: &out, Err: &out}}
-			if code := Run(t.Context(), env, append([]string{"explain", "-"}, strings.Fields(c.flags)...)); code != c.code || !strings.Contains(out.String(), c.says) {
+			if code := command.Run(t.Context(), env, append([]string{"explain", "-"}, strings.Fields(c.flags)...)); code != c.code || !strings.Contains(out.String(), c.says) {
 				t.Errorf("exit code %d\n%s", code, out.String())
 			}
 		})
