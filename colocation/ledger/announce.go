@@ -145,7 +145,7 @@ const maxAnnounce = 5 * time.Second
 // announceAt adds a change to the record of one quota, as often as other replicas overtake the write.
 func (l *Ledger) announceAt(ctx context.Context, top *quota.Quota, v view, c QuotaChange, made change) error {
 	for {
-		object, err := l.object(ctx, top)
+		object, err := l.records.object(ctx, top)
 		if err == nil && !samePlace(object.Quota, top) {
 			err = errOldTree // decisions are written elsewhere
 		}
@@ -183,13 +183,13 @@ func (l *Ledger) settled(ctx context.Context, v view, object Object, c change, m
 		return slices.ContainsFunc(from, func(name string) bool { return touches(v.tree.Path(name), to) })
 	}
 	v.now = l.options.Now()
-	others := l.openChanges(v, slices.DeleteFunc(found.Changes, func(other change) bool {
+	others := l.found.open(v, slices.DeleteFunc(found.Changes, func(other change) bool {
 		return other.Quota == c.Quota || !reach(c.In, other.In) && !(moves && reach(other.In, c.In))
 	}))
 	if len(others.kept) == 0 {
 		return nil
 	}
-	l.askChanges(ctx, others.doubtful)
+	l.found.ask(ctx, others.doubtful)
 	return errChanging
 }
 
@@ -199,7 +199,7 @@ var errManyChanges = fmt.Errorf("%d changes of quotas are announced that this re
 // addChange writes the record of an object with one more change.
 func (l *Ledger) addChange(ctx context.Context, v view, object Object, c change) error {
 	before, _ := l.objects.record(object) // a damaged one begins anew
-	next, err := l.fewer(ctx, v, before.announcing(c))
+	next, err := l.found.fewer(ctx, v, before.announcing(c))
 	if err != nil {
 		return err
 	}
@@ -207,14 +207,14 @@ func (l *Ledger) addChange(ctx context.Context, v view, object Object, c change)
 }
 
 // fewer removes the announcements that are not needed any more from a record, if it has too many.
-func (l *Ledger) fewer(ctx context.Context, v view, r record) (record, error) {
+func (f *found) fewer(ctx context.Context, v view, r record) (record, error) {
 	if len(r.Changes) <= maxChanges {
 		return r, nil
 	}
-	v.now = l.options.Now()
-	o := l.openChanges(v, r.Changes)
-	if l.askChanges(ctx, o.doubtful) {
-		o = l.openChanges(v, r.Changes)
+	v.now = f.options.Now()
+	o := f.open(v, r.Changes)
+	if f.ask(ctx, o.doubtful) {
+		o = f.open(v, r.Changes)
 	}
 	if len(o.kept) > maxChanges {
 		return r, errManyChanges

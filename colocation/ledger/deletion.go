@@ -23,7 +23,7 @@ func (l *Ledger) unused(v view, found record, name string) (err error) {
 	l.accounts.with(v.tree, func(a *accounts) {
 		if a.upTo(found.Seen) != nil {
 			err = errUsed
-		} else if next, _ := l.dropSeen(a, view{now: now}, found); len(next.Pods) > 0 {
+		} else if next, _ := l.pending.dropSeen(a, view{now: now}, found); len(next.Pods) > 0 {
 			err = errUsed
 		}
 	})
@@ -33,7 +33,7 @@ func (l *Ledger) unused(v view, found record, name string) (err error) {
 // unusedElsewhere is like unused, for the quota's own record, which is deleted with it, and for reservations that are still in the
 // records of trees that it was in before. shown is the tree as the watch has shown it.
 func (l *Ledger) unusedElsewhere(ctx context.Context, v view, shown *quota.Tree, c QuotaChange) error {
-	object, err := l.objectSince(ctx, c.Old, c.From)
+	object, err := l.records.objectSince(ctx, c.Old, c.From)
 	if err == nil {
 		found, _ := l.objects.record(object)
 		err = l.unused(v, found.without(object.Version), "")

@@ -15,20 +15,28 @@ import (
 	"usher.dev/usher/colocation/quota"
 )
 
+// pending decides which reservations still count, by what this replica has observed, the time and the store.
+type pending struct {
+	options  *Options
+	accounts *accounts
+	grants   *grants
+	revoked  *revoked
+}
+
 // dropSeen returns the record without the reservations that are no longer pending, and the expired ones among those
 // that it keeps. It raises record.Seen for the dropped ones: a replica that has not observed their pods would count
-// neither the pod nor the reservation. An expired reservation remains until confirmExpired knows that its pod will not
+// neither the pod nor the reservation. An expired reservation remains until confirm knows that its pod will not
 // be created.
-func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired []reservation) {
+func (p *pending) dropSeen(a *accounts, v view, r record) (next record, expired []reservation) {
 	next.Seen = r.Seen
 	for i := range r.Pods {
 		one := &r.Pods[i]
 		stands, since := a.pending(one)
-		if seen, gone := l.revoked.get(one); gone || !stands {
+		if seen, gone := p.revoked.get(one); gone || !stands {
 			next.Seen = newest(newest(next.Seen, since), seen)
 			continue
 		}
-		if l.expired(one, v.now) {
+		if p.expired(one, v.now) {
 			expired = append(expired, *one)
 		}
 		next.Pods = append(next.Pods, *one)
@@ -37,11 +45,11 @@ func (l *Ledger) dropSeen(a *accounts, v view, r record) (next record, expired [
 }
 
 // expired reports whether the pod of a reservation, or the last one that a grant admitted, would have appeared by now.
-func (l *Ledger) expired(r *reservation, now time.Time) bool {
+func (p *pending) expired(r *reservation, now time.Time) bool {
 	if r.Grant {
-		return r.By != l.options.Replica && l.grants.age(r, now) >= grantEnd+l.options.Expiry
+		return r.By != p.options.Replica && p.grants.age(r, now) >= grantEnd+p.options.Expiry
 	}
-	return r.expired(now, l.options.Expiry)
+	return r.expired(now, p.options.Expiry)
 }
 
 // pending reports whether the pod or the update of a reservation may still appear, and the resourceVersion of the
@@ -67,13 +75,13 @@ func (a *accounts) pending(r *reservation) (stands bool, since string) {
 	return r.Update && (r.Revived || len(one.charge) > 0), one.since
 }
 
-// maxConfirmations bounds the reads of one call of confirmExpired. The other reservations remain until the next call.
+// maxConfirmations bounds the reads of one call of confirm. The other reservations remain until the next call.
 const maxConfirmations = 20
 
-// confirmExpired asks the store for the pods of expired reservations and reports whether any reservation was revoked.
+// confirm asks the store for the pods of expired reservations and reports whether any reservation was revoked.
 // The clock alone does not prove that a pod will not appear: after an outage of the API server, or behind a watch that
 // died unnoticed, a stored pod may not have been observed yet.
-func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (fewer bool) {
+func (p *pending) confirm(ctx context.Context, expired []reservation) (fewer bool) {
 	expired = slices.Clone(expired)
 	// In random order: a few pods that cannot be confirmed must not block all others.
 	rand.Shuffle(len(expired), func(i, j int) { expired[i], expired[j] = expired[j], expired[i] })
@@ -81,8 +89,8 @@ func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (few
 		if ctx.Err() != nil {
 			break
 		}
-		if seen, done := l.resolved(ctx, &r); done {
-			l.revoked.add(seen, r)
+		if seen, done := p.resolved(ctx, &r); done {
+			p.revoked.add(seen, r)
 			fewer = true
 		}
 	}
@@ -91,16 +99,16 @@ func (l *Ledger) confirmExpired(ctx context.Context, expired []reservation) (few
 
 // resolved reports whether the pod of an expired reservation does not exist, or is already counted in its current
 // state. For a grant, it returns the version up to which all must have observed the pods that it admitted.
-func (l *Ledger) resolved(ctx context.Context, r *reservation) (seen string, done bool) {
+func (p *pending) resolved(ctx context.Context, r *reservation) (seen string, done bool) {
 	if r.Grant {
-		return l.over(ctx, r)
+		return p.over(ctx, r)
 	}
 	namespace, name, _ := strings.Cut(r.Pod, "/")
-	version, err := l.options.Store.Pod(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+	version, err := p.options.Store.Pod(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
 		return "", errors.Is(err, ErrGone)
 	}
-	return "", !l.accounts.behind(version)
+	return "", !p.accounts.behind(version)
 }
 
 // behind reports whether the pods are not known up to the version.
@@ -142,6 +150,15 @@ func (r *revoked) add(seen string, all ...reservation) {
 	if now.After(r.prune) {
 		r.prune = now.Add(r.expiry)
 		maps.DeleteFunc(r.until, func(_ reservationID, one revocation) bool { return one.until.Before(now) })
+	}
+}
+
+// withdraw revokes reservations whose callers received no answer, except those that are shared with another answer.
+func (r *revoked) withdraw(all ...reservation) {
+	for _, one := range all {
+		if !one.Again {
+			r.add("", one)
+		}
 	}
 }
 
@@ -197,7 +214,7 @@ func (l *Ledger) sweep(ctx context.Context) {
 func (l *Ledger) tidy(ctx context.Context, tree *quota.Tree, object Object, reached string) error {
 	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, object.Quota.Name), now: l.options.Now(), reached: reached}
 	made, err := l.makePlan(v, nil)
-	for err == nil && (l.confirmExpired(ctx, made.expired) || l.askChanges(ctx, made.doubtful)) {
+	for err == nil && (l.pending.confirm(ctx, made.expired) || l.found.ask(ctx, made.doubtful)) {
 		made, err = l.makePlan(v, nil)
 	}
 	if err != nil || made.dropped == 0 && (made.grants == nil || !made.grants.due) {

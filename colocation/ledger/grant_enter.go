@@ -8,25 +8,25 @@ import (
 // enterSpent replaces the grants of this replica in a record by reservations for the pods that were admitted against
 // them, and returns the plan for new ones, which has none yet. If the record cannot hold all these reservations, it stays
 // as it is, and there is no plan.
-func (l *Ledger) enterSpent(a *accounts, v view, r record) (record, *grantPlan) {
-	if !l.Shared() { // a write costs nothing
+func (p *pending) enterSpent(a *accounts, v view, r record) (record, *grantPlan) {
+	if !p.options.shared() { // a write costs nothing
 		return r, nil
 	}
 	next, stopped := r, false
 	next.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(one reservation) bool {
-		own := one.Grant && one.By == l.options.Replica
+		own := one.Grant && one.By == p.options.Replica
 		stopped = stopped || own && r.stops(v.tree.Path(one.Quota))
 		return own
 	})
-	l.grants.mu.Lock()
-	defer l.grants.mu.Unlock()
-	made, key := &grantPlan{at: v.now.UnixMilli(), of: map[string]plannedGrant{}, demand: map[string]demand{}}, keyOf(v.top.Quota)
+	p.grants.mu.Lock()
+	defer p.grants.mu.Unlock()
+	made, key := &grantPlan{replica: p.options.Replica, at: v.now.UnixMilli(), of: map[string]plannedGrant{}, demand: map[string]demand{}}, keyOf(v.top.Quota)
 	if r.Recall != "" {
-		l.grants.until[key] = v.now.Add(grantUse)
+		p.grants.until[key] = v.now.Add(grantUse)
 	}
-	made.ended = l.grants.ended || v.now.Before(l.grants.until[key])
-	in, entered := l.grants.in[key], len(next.Pods) < len(r.Pods)
-	made.due = entered && (in == nil || l.grants.ended || !in.usable(v.now) || in.due(v.now) || stopped)
+	made.ended = p.grants.ended || v.now.Before(p.grants.until[key])
+	in, entered := p.grants.in[key], len(next.Pods) < len(r.Pods)
+	made.due = entered && (in == nil || p.grants.ended || !in.usable(v.now) || in.due(v.now) || stopped)
 	if in == nil {
 		return next, made
 	}
@@ -35,22 +35,22 @@ func (l *Ledger) enterSpent(a *accounts, v view, r record) (record, *grantPlan) 
 		made.due = made.due || entered && one.low()
 		made.of[name], made.demand[name] = plannedGrant{total: maps.Clone(one.total)}, one.demand.copy()
 	}
-	if !a.enter(&next, in.spent, l.revoked) {
+	if !a.enter(&next, in.spent, p.revoked) {
 		return r, nil
 	}
 	return next, made
 }
 
 // overdue returns those pods admitted against grants that the record cannot hold and that would have appeared by now.
-func (l *Ledger) overdue(v view, p *grantPlan) (all []reservation) {
-	l.grants.mu.Lock()
-	defer l.grants.mu.Unlock()
-	in := l.grants.in[keyOf(v.top.Quota)]
-	if p != nil || in == nil {
+func (p *pending) overdue(v view, made *grantPlan) (all []reservation) {
+	p.grants.mu.Lock()
+	defer p.grants.mu.Unlock()
+	in := p.grants.in[keyOf(v.top.Quota)]
+	if made != nil || in == nil {
 		return nil
 	}
 	for _, one := range in.spent {
-		if one.expired(v.now, l.options.Expiry) && !l.revoked.has(&one) {
+		if one.expired(v.now, p.options.Expiry) && !p.revoked.has(&one) {
 			all = append(all, one)
 		}
 	}

@@ -10,14 +10,15 @@ import (
 
 // grantPlan describes the grants of this replica in the next record.
 type grantPlan struct {
-	at     int64 // identifies them
-	next   int   // the number of the first admitted pod that the record does not name
-	pruned int
-	of     map[string]plannedGrant // by quota
-	ended  bool
-	due    bool // the record is to be written for them alone
-	demand map[string]demand
-	held   []*reservation // for new pods of this plan
+	replica string
+	at      int64 // identifies them
+	next    int   // the number of the first admitted pod that the record does not name
+	pruned  int
+	of      map[string]plannedGrant // by quota
+	ended   bool
+	due     bool // the record is to be written for them alone
+	demand  map[string]demand
+	held    []*reservation // for new pods of this plan
 
 	before map[string]sum // the limits before the write
 }
@@ -42,8 +43,8 @@ func (p plannedGrant) limit() sum {
 	return all
 }
 
-// takeGrants adds new grants to a plan, in the quotas where this replica has admitted several pods lately.
-func (l *Ledger) takeGrants(v view, counted *holdings, p *grantPlan, stopped func(path []*quota.Quota) bool, spent *budget) {
+// take adds new grants to the plan, in the quotas where this replica has admitted several pods lately.
+func (p *grantPlan) take(v view, counted *holdings, stopped func(path []*quota.Quota) bool, spent *budget) {
 	for _, held := range p.held {
 		d := p.demand[held.Quota]
 		d.add(v.now, held.Request)
@@ -57,7 +58,7 @@ func (l *Ledger) takeGrants(v view, counted *holdings, p *grantPlan, stopped fun
 			one.room = counted.share(one.path, d, v.latest)
 		}
 		if one.room != nil {
-			if r := l.entryOf(v, name, p.at, one.room); r.encode() == nil && spent.add(v.top.Quota.Namespace, len(r.json)+1) {
+			if r := p.entry(v, name, one.room); r.encode() == nil && spent.add(v.top.Quota.Namespace, len(r.json)+1) {
 				counted.hold(r)
 			} else {
 				one.room = nil
@@ -67,10 +68,10 @@ func (l *Ledger) takeGrants(v view, counted *holdings, p *grantPlan, stopped fun
 	}
 }
 
-// entryOf returns a grant as the record holds it. No pod can have its name.
-func (l *Ledger) entryOf(v view, name string, at int64, room sum) *reservation {
-	return &reservation{Grant: true, Pod: v.top.Quota.Namespace + "/_" + l.options.Replica + "_" + v.top.Quota.Name + "_" + name,
-		Quota: name, Request: api.ResourceList(room), At: at, By: l.options.Replica}
+// entry returns a grant as the record holds it. No pod can have its name.
+func (p *grantPlan) entry(v view, name string, room sum) *reservation {
+	return &reservation{Grant: true, Pod: v.top.Quota.Namespace + "/_" + p.replica + "_" + v.top.Quota.Name + "_" + name,
+		Quota: name, Request: api.ResourceList(room), At: p.at, By: p.replica}
 }
 
 // allows reports whether what was spent since the plan was made is within the planned grant.

@@ -28,15 +28,15 @@ func (l *Ledger) renew(top string) {
 	defer cancel()
 	err = l.renewOnce(ctx, q)
 	for i := 1; i < maxRenewals && overtaken(err) && ctx.Err() == nil; i++ {
-		l.awaitTurn(ctx, keyOf(q), time.Now().Add(maxTurn))
+		l.records.awaitTurn(ctx, keyOf(q), time.Now().Add(maxTurn))
 		err = l.renewOnce(ctx, q)
 	}
 	switch {
 	case err == nil, errors.Is(err, ErrGone):
 	case overtaken(err), lags(err):
-		l.renewLater(keyOf(q), grantUse/20)
+		l.grants.renewLater(keyOf(q), grantUse/20)
 	default:
-		l.renewLater(keyOf(q), grantUse)
+		l.grants.renewLater(keyOf(q), grantUse)
 	}
 }
 
@@ -67,19 +67,19 @@ func (l *Ledger) renewOnce(ctx context.Context, top *quota.Quota) error {
 }
 
 // renewLater lets the grants in a record be renewed after some time, if there are any.
-func (l *Ledger) renewLater(key types.NamespacedName, after time.Duration) {
-	l.grants.mu.Lock()
-	defer l.grants.mu.Unlock()
-	in := l.grants.in[key]
-	if in == nil || in.later || l.grants.ended {
+func (g *grants) renewLater(key types.NamespacedName, after time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := g.in[key]
+	if in == nil || in.later || g.ended {
 		return
 	}
 	in.later = true
 	time.AfterFunc(after, func() {
-		l.grants.mu.Lock()
+		g.mu.Lock()
 		in.later = false
-		l.grants.mu.Unlock()
-		l.renewSoon(key.Name)
+		g.mu.Unlock()
+		g.queues.renewSoon(key.Name)
 	})
 }
 

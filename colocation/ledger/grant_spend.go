@@ -10,19 +10,19 @@ import (
 )
 
 // spend admits a new pod against a grant, and reports whether it could.
-func (l *Ledger) spend(ctx context.Context, p *placement) bool {
+func (g *grants) spend(ctx context.Context, p *placement) bool {
 	if p.before != nil || ctx.Err() != nil {
 		return false
 	}
-	top, now := p.path[len(p.path)-1], l.options.Now()
-	l.grants.mu.Lock()
-	defer l.grants.mu.Unlock()
-	in := l.grants.in[keyOf(top)]
-	if in == nil || l.grants.ended || !in.usable(now) || len(in.spent) >= maxSpent {
+	top, now := p.path[len(p.path)-1], g.options.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := g.in[keyOf(top)]
+	if in == nil || g.ended || !in.usable(now) || len(in.spent) >= maxSpent {
 		return false
 	}
 	one := in.of[p.verdict.Binding.Name]
-	if one == nil || !slices.EqualFunc(one.path, p.path, sameForPods) || !l.inForce(in, p) {
+	if one == nil || !slices.EqualFunc(one.path, p.path, sameForPods) || !g.inForce(in, p) {
 		return false
 	}
 	room := limited(p, func(q *quota.Quota) *quota.Quota { return q })
@@ -30,12 +30,12 @@ func (l *Ledger) spend(ctx context.Context, p *placement) bool {
 		return false // the write for the pod itself renews the grants
 	}
 	in.spent = append(in.spent, reservation{UID: p.pod.UID, Pod: podKey(p.pod), Quota: p.verdict.Binding.Name, Own: p.own(), Request: room,
-		At: now.UnixMilli(), By: l.options.Replica})
+		At: now.UnixMilli(), By: g.options.Replica})
 	one.demand.add(now, room)
-	l.counts.decided.Add(1)
-	l.counts.granted.Add(1)
+	g.counts.decided.Add(1)
+	g.counts.granted.Add(1)
 	if one.low() || in.due(now) {
-		l.renewSoon(top.Name)
+		g.queues.renewSoon(top.Name)
 	}
 	return true
 }
@@ -57,26 +57,26 @@ func (g *granted) due(now time.Time) bool {
 
 // inForce reports whether the newest known version of the record still has the grant of a pod's quota, and nothing there
 // stops it.
-func (l *Ledger) inForce(in *granted, p *placement) bool {
+func (g *grants) inForce(in *granted, p *placement) bool {
 	top := p.path[len(p.path)-1]
-	object, known := l.objects.get(keyOf(top))
+	object, known := g.objects.get(keyOf(top))
 	if !known {
 		return false
 	}
 	if in.check.version != object.Version {
-		found, err := l.objects.record(object)
+		found, err := g.objects.record(object)
 		if err != nil {
 			return false
 		}
 		in.check = grantCheck{version: object.Version, record: found, top: object.Quota, held: map[string]bool{}}
 		for i := range found.Pods {
-			if r := &found.Pods[i]; r.Grant && r.By == l.options.Replica && (r.At == in.at || r.At == in.new) {
+			if r := &found.Pods[i]; r.Grant && r.By == g.options.Replica && (r.At == in.at || r.At == in.new) {
 				in.check.held[r.Quota] = true
 			}
 		}
 	}
 	return in.check.held[p.verdict.Binding.Name] && !in.check.record.stops(p.path) && sameForPods(in.check.top, top) &&
-		!older(l.objects.reached(), in.check.record.Tree)
+		!older(g.objects.reached(), in.check.record.Tree)
 }
 
 // stops reports whether no grant in a quota may be spent: a replica needs the room, or a change of its path is announced.

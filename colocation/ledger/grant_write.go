@@ -2,11 +2,39 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// write stores the record of a plan. It returns errWaited if more was spent of the grants of this replica than the plan knows.
+func (l *Ledger) write(ctx context.Context, v view, p plan) error {
+	if p.grants.idle() {
+		return l.records.write(ctx, v, p)
+	}
+	key := keyOf(v.top.Quota)
+	unlock := l.grants.lock(ctx, key)
+	if unlock == nil {
+		return busy(context.Cause(ctx))
+	}
+	defer unlock()
+	began := l.options.Now()
+	if !l.grants.begin(key, p.grants) {
+		return errWaited
+	}
+	err := l.records.write(ctx, v, p)
+	switch {
+	case err == nil:
+		if l.grants.written(key, p.grants, began) {
+			time.AfterFunc(grantUse, func() { l.grants.renewOld(key, p.grants.at) })
+		}
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrGone):
+		l.grants.notWritten(key, p.grants)
+	}
+	return err
+}
 
 // begin prepares for the write of a plan: until its outcome is known, only what the record allows both before and after it is
 // spent. It returns false if more than that was spent since the plan was made.
@@ -89,6 +117,13 @@ func (g *grants) current(key types.NamespacedName, at int64) bool {
 	defer g.mu.Unlock()
 	in := g.in[key]
 	return in != nil && in.at == at
+}
+
+// renewOld lets grants be renewed, or given back, when their time is over.
+func (g *grants) renewOld(key types.NamespacedName, at int64) {
+	if g.current(key, at) {
+		g.queues.renewSoon(key.Name)
+	}
 }
 
 // lock waits until no other write of a record is under way. It returns nil if ctx ends first.

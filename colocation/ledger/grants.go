@@ -25,6 +25,11 @@ const grantEnd = grantUse + grantUse/4
 
 // grants are the grants of this replica, and what it knows of those of others.
 type grants struct {
+	options *Options
+	objects *objects
+	queues  *queues
+	counts  *counters
+
 	mu    sync.Mutex
 	ended bool                               // the replica is shutting down: it takes and spends no more
 	in    map[types.NamespacedName]*granted  // by the object whose record holds them

@@ -37,21 +37,21 @@ func (g *grants) forget(held map[reservationID]bool) {
 
 // over reports whether this replica has observed all pods that a grant has admitted, and returns the version up to which all
 // others must have. The time of the grant must be over, so that all these pods are stored.
-func (l *Ledger) over(ctx context.Context, r *reservation) (seen string, observed bool) {
-	l.grants.mu.Lock()
-	one := l.grants.found[r.id()]
-	l.grants.mu.Unlock()
+func (p *pending) over(ctx context.Context, r *reservation) (seen string, observed bool) {
+	p.grants.mu.Lock()
+	one := p.grants.found[r.id()]
+	p.grants.mu.Unlock()
 	if one.pods == "" {
-		version, err := l.options.Store.Pods(ctx)
+		version, err := p.options.Store.Pods(ctx)
 		if err != nil || version == "" {
 			return "", false
 		}
 		one.pods = version
-		l.grants.mu.Lock()
-		l.grants.found[r.id()] = one
-		l.grants.mu.Unlock()
+		p.grants.mu.Lock()
+		p.grants.found[r.id()] = one
+		p.grants.mu.Unlock()
 	}
-	return l.accounts.passed(one.pods)
+	return p.accounts.passed(one.pods)
 }
 
 // passed reports whether the pods are known up to a version, and returns the newest version of an observed pod. Every replica
@@ -75,7 +75,7 @@ func (l *Ledger) awaitGrants(ctx context.Context, top *quota.Quota, tree *quota.
 			return
 		}
 		found, _ := l.objects.record(object) // others find none in a damaged one either
-		left := l.longest(found, spent)
+		left := l.grants.longest(found, l.options.Now(), spent)
 		if left <= 0 {
 			return
 		}
@@ -109,7 +109,7 @@ func (l *Ledger) recallFrom(ctx context.Context, v view, c QuotaChange, names []
 	}
 	for {
 		changed := l.objects.change()
-		object, err := l.objectSince(ctx, c.Old, c.From)
+		object, err := l.records.objectSince(ctx, c.Old, c.From)
 		if errors.Is(err, ErrGone) {
 			return nil
 		}
@@ -122,7 +122,7 @@ func (l *Ledger) recallFrom(ctx context.Context, v view, c QuotaChange, names []
 			}
 		}
 		found, _ := l.objects.record(object)
-		left := l.longest(found, func(r *reservation) bool { return concerned(v.tree, r, names) })
+		left := l.grants.longest(found, l.options.Now(), func(r *reservation) bool { return concerned(v.tree, r, names) })
 		if left <= 0 {
 			return nil
 		}
@@ -143,25 +143,11 @@ func (l *Ledger) recallFrom(ctx context.Context, v view, c QuotaChange, names []
 }
 
 // longest returns the longest time for which a grant in a record may still be spent.
-func (l *Ledger) longest(r record, spent func(*reservation) bool) (left time.Duration) {
-	now := l.options.Now()
+func (g *grants) longest(r record, now time.Time, spent func(*reservation) bool) (left time.Duration) {
 	for i := range r.Pods {
 		if one := &r.Pods[i]; one.Grant && spent(one) {
-			left = max(left, grantEnd-l.grants.age(one, now))
+			left = max(left, grantEnd-g.age(one, now))
 		}
 	}
 	return left
-}
-
-// objectSince returns the state of a quota object at a version, or a newer one.
-func (l *Ledger) objectSince(ctx context.Context, q *quota.Quota, version string) (Object, error) {
-	object, err := l.object(ctx, q)
-	if err == nil && older(object.Version, version) {
-		if object, err = l.options.Store.Read(ctx, keyOf(q)); err == nil {
-			l.objects.update(object)
-		} else if !errors.Is(err, ErrGone) {
-			err = busy(err)
-		}
-	}
-	return object, err
 }

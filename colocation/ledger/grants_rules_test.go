@@ -53,7 +53,7 @@ func TestSpendRules(t *testing.T) {
 			} else {
 				spoil(w, w.Ledger.grants.in[keyOf(top)], &p)
 			}
-			expect(t, what, w.spend(ctx, &p), what == "nothing")
+			expect(t, what, w.Ledger.grants.spend(ctx, &p), what == "nothing")
 			w.Ledger.grants.ended = true
 			time.Sleep(grantUse / 4)
 		})
@@ -118,17 +118,17 @@ func TestGrantPlanRules(t *testing.T) {
 	later := b.clock.UnixMilli() + 5
 	b.Ledger.grants.in[keyOf(q)] = &granted{last: later, spent: []reservation{old, revoked, b.room(onePod(3), false)}, of: map[string]*grant{}}
 	b.accounts.with(b.tree, func(a *accounts) {
-		_, made := b.enterSpent(a, v, record{})
+		_, made := b.pending.enterSpent(a, v, record{})
 		expect(t, "the time", made.at, later+1)
-		expect(t, "overdue", len(b.overdue(v, nil)), 1)
-		expect(t, "overdue with a plan", len(b.overdue(v, made)), 0)
+		expect(t, "overdue", len(b.pending.overdue(v, nil)), 1)
+		expect(t, "overdue with a plan", len(b.pending.overdue(v, made)), 0)
 	})
 	own := reservation{Grant: true, Pod: "a/b", By: "r1", At: 1}
 	for by, want := range map[string]string{"r1": "false false", "r2": "false true"} {
 		own.By = by
-		b.expired(&own, b.clock)
+		b.pending.expired(&own, b.clock)
 		end := b.clock.Add(grantEnd + DefaultExpiry)
-		expect(t, "expired of "+by, fmt.Sprint(b.expired(&own, end.Add(-1)), b.expired(&own, end)), want)
+		expect(t, "expired of "+by, fmt.Sprint(b.pending.expired(&own, end.Add(-1)), b.pending.expired(&own, end)), want)
 	}
 	update := plan{verdicts: []verdict{{held: &reservation{Update: true}}, {held: &reservation{}}, {}}}
 	expect(t, "new pods", len(update.newPods()), 1)
@@ -182,7 +182,7 @@ func TestOverRules(t *testing.T) {
 	one := reservation{Grant: true, Pod: "a/b", By: "r2", Request: api.ResourceList{}}
 	b.Pods().Put(seenPod(onePod(1), 7))
 	b.store.version = 8
-	ask := func() string { seen, over := b.over(t.Context(), &one); return fmt.Sprint(seen, " ", over) }
+	ask := func() string { seen, over := b.pending.over(t.Context(), &one); return fmt.Sprint(seen, " ", over) }
 	b.options.Store = unread{b.store}
 	expect(t, "no version", ask(), " false")
 	b.options.Store = b.store
@@ -198,11 +198,11 @@ func TestFoundRules(t *testing.T) {
 	first, second := reservation{Grant: true, Pod: "a/b", By: "r2"}, reservation{Grant: true, Pod: "a/c", By: "r3"}
 	b.Ledger.grants.age(&first, b.clock)
 	b.Ledger.grants.age(&second, b.clock.Add(-time.Second))
-	expect(t, "the longest", b.longest(record{Pods: []reservation{first, second}}, func(*reservation) bool { return true }), grantEnd)
+	expect(t, "the longest", b.Ledger.grants.longest(record{Pods: []reservation{first, second}}, b.options.Now(), func(*reservation) bool { return true }), grantEnd)
 	expect(t, "a recall stays", (&recall{live: true, before: "r9"}).by(), "r9")
 	old := b.store.get("q")
 	b.store.set(makeQuota("q", "", "cpu=8"))
-	now, err := b.objectSince(t.Context(), old.Quota, b.store.get("q").Version)
+	now, err := b.records.objectSince(t.Context(), old.Quota, b.store.get("q").Version)
 	expect(t, "a version that the watch has not shown", now.Version, b.store.get("q").Version)
 	expect(t, "error", err, nil)
 }
@@ -281,7 +281,7 @@ func TestTakeGrantsRules(t *testing.T) {
 		b.accounts.with(b.tree, func(a *accounts) {
 			p := &grantPlan{of: map[string]plannedGrant{}, demand: map[string]demand{c.quota: wants}}
 			spent := budget{all: c.bytes, of: map[string]int{}}
-			b.takeGrants(v, newHoldings(b.tree, a, nil, nil), p, func([]*quota.Quota) bool { return c.stopped }, &spent)
+			p.take(v, newHoldings(b.tree, a, nil, nil), func([]*quota.Quota) bool { return c.stopped }, &spent)
 			expect(t, c.name, inShort(corev1.ResourceList(p.of[c.quota].room)), c.want)
 		})
 	}

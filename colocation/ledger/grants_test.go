@@ -544,6 +544,6 @@ func TestRenewAfterFreeze(t *testing.T) {
 			t.Error(err)
 		}
 		found, _ := parseRecord(b.store.get("q").Record)
-		expect(t, b.grants(t, "q"), r2.longest(found, func(*reservation) bool { return true }), grantEnd)
+		expect(t, b.grants(t, "q"), r2.Ledger.grants.longest(found, r2.options.Now(), func(*reservation) bool { return true }), grantEnd)
 	})
 }

@@ -17,7 +17,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -57,17 +56,16 @@ type Ledger struct {
 	options  Options
 	accounts *accounts
 	objects  *objects
+	records  *recordStore
 	counts   counters
+	pending  *pending
 	revoked  *revoked
 	revivals *revivals
-	found    found // of announced changes
-	pace     pace
-	grants   grants
+	found    *found // announced changes
+	grants   *grants
+	queues   *queues
 
 	announcing chan struct{} // has a value while a change is announced
-
-	mu     sync.Mutex
-	queues map[string]*queue // by the name of the top quota
 }
 
 // New returns a Ledger.
@@ -86,17 +84,22 @@ func New(o Options) *Ledger {
 		quiet.SetOutput(io.Discard)
 		o.Log = quiet
 	}
-	l := &Ledger{
-		options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), revivals: newRevivals(), found: found{all: map[changeID]foundChange{}},
-		grants:     grants{in: map[types.NamespacedName]*granted{}, found: map[reservationID]foundGrant{}, until: map[types.NamespacedName]time.Time{}},
-		announcing: make(chan struct{}, 1), queues: map[string]*queue{},
+	alone := o.Store == nil
+	if alone {
+		o.Store = &memStore{records: map[types.NamespacedName]Object{}}
 	}
-	if o.Store == nil {
-		l.options.Store = &memStore{records: map[types.NamespacedName]Object{}}
-		return l
+	l := &Ledger{options: o, accounts: newAccounts(o), objects: newObjects(), revoked: newRevoked(o), announcing: make(chan struct{}, 1)}
+	l.queues = &queues{serve: l.serve, renew: l.renew, of: map[string]*queue{}}
+	l.records = &recordStore{options: &l.options, objects: l.objects, counts: &l.counts}
+	l.found = &found{options: &l.options, objects: l.objects, all: map[changeID]foundChange{}}
+	l.grants = &grants{options: &l.options, objects: l.objects, queues: l.queues, counts: &l.counts,
+		in: map[types.NamespacedName]*granted{}, found: map[reservationID]foundGrant{}, until: map[types.NamespacedName]time.Time{}}
+	l.pending = &pending{options: &l.options, accounts: l.accounts, grants: l.grants, revoked: l.revoked}
+	l.revivals = newRevivals(l.accounts)
+	if !alone {
+		l.accounts.onRevival, l.objects.onRecord = l.noteRevived, l.revivals.admit
+		l.objects.onRecall = func(top string) { go l.queues.renewSoon(top) }
 	}
-	l.accounts.onRevival, l.objects.onRecord = l.noteRevived, l.revivals.admit
-	l.objects.onRecall = func(top string) { go l.renewSoon(top) }
 	return l
 }
 
@@ -104,8 +107,10 @@ func New(o Options) *Ledger {
 func (l *Ledger) Pods() Follower { return l.accounts }
 
 // Shared reports whether the records are in a store that other replicas share.
-func (l *Ledger) Shared() bool {
-	_, alone := l.options.Store.(*memStore)
+func (l *Ledger) Shared() bool { return l.options.shared() }
+
+func (o *Options) shared() bool {
+	_, alone := o.Store.(*memStore)
 	return !alone
 }
 
@@ -127,7 +132,7 @@ func (l *Ledger) Judge(ctx context.Context, req quota.Request) (quota.PodVerdict
 		if v.elsewhere == "" || v.recalled { // nobody gives back a grant for a pod that is only judged
 			return v.PodVerdict, v.err
 		}
-		if top = v.elsewhere; v.later && !l.awaitChange(ctx) {
+		if top = v.elsewhere; v.later && !l.objects.awaitChange(ctx) {
 			return quota.PodVerdict{}, errChanging
 		}
 	}
@@ -141,11 +146,11 @@ func (l *Ledger) Reserve(ctx context.Context, req quota.Request) (quota.PodVerdi
 	if err != nil || first.top == "" {
 		return first.verdict, err
 	}
-	if l.spend(ctx, &first) {
+	if l.grants.spend(ctx, &first) {
 		return first.verdict, nil
 	}
 	w := &waiter{ctx: ctx, candidate: first.candidate, answer: make(chan verdict, 1)}
-	l.enqueue(first.top, w)
+	l.queues.enqueue(first.top, w)
 	select {
 	case v := <-w.answer:
 		return v.PodVerdict, v.err
@@ -186,10 +191,10 @@ func (l *Ledger) decide(ctx context.Context, top string, candidates []*candidate
 	for waited := false; ; waited = true {
 		pods, quotas := l.accounts.change(), l.objects.change()
 		made, v, err := l.attempt(ctx, top, candidates)
-		if err == nil && made.refused && l.confirmExpired(ctx, made.expired) {
+		if err == nil && made.refused && l.pending.confirm(ctx, made.expired) {
 			continue
 		}
-		if err == nil && made.waits && l.askChanges(ctx, made.doubtful) {
+		if err == nil && made.waits && l.found.ask(ctx, made.doubtful) {
 			continue
 		}
 		if !lags(err) {
@@ -242,7 +247,7 @@ func (l *Ledger) attempt(ctx context.Context, top string, candidates []*candidat
 // a newer one exists, the write that follows fails with a conflict.
 func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, error) {
 	q, _ := tree.Get(top)
-	object, err := l.object(ctx, q)
+	object, err := l.records.object(ctx, q)
 	if err != nil {
 		return view{}, err
 	}
@@ -253,18 +258,4 @@ func (l *Ledger) view(ctx context.Context, tree *quota.Tree, top string) (view, 
 		return view{}, errOldTree // other replicas may write elsewhere, or count other pods here
 	}
 	return view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top), now: l.options.Now()}, nil
-}
-
-// object returns the newest state of a quota object that this replica knows.
-func (l *Ledger) object(ctx context.Context, q *quota.Quota) (Object, error) {
-	object, known := l.objects.get(keyOf(q))
-	if known {
-		return object, nil
-	}
-	object, err := l.options.Store.Read(ctx, keyOf(q))
-	if err != nil {
-		return Object{}, busy(err)
-	}
-	l.objects.update(object)
-	return object, nil
 }

@@ -105,12 +105,12 @@ func (l *Ledger) makePlan(v view, placed []placement) (made plan, _ error) {
 
 // planLocked implements makePlan with the accounts locked. before is the current record.
 func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placement) plan {
-	before, grants := l.enterSpent(a, v, before)
-	next, expired := l.dropSeen(a, v, before)
-	misplaced, more := l.dropSeen(a, v, v.misplaced)
+	before, grants := l.pending.enterSpent(a, v, before)
+	next, expired := l.pending.dropSeen(a, v, before)
+	misplaced, more := l.pending.dropSeen(a, v, v.misplaced)
 	r := l.newRound(v, a, before, next, misplaced)
 	made := unjudged(placed)
-	made.expired, made.doubtful = slices.Concat(expired, more, l.overdue(v, grants)), r.changes.doubtful
+	made.expired, made.doubtful = slices.Concat(expired, more, l.pending.overdue(v, grants)), r.changes.doubtful
 	made.dropped = len(before.Pods) - len(next.Pods) + len(before.Changes) - len(r.changes.kept)
 	for i := range placed {
 		if placed[i].top == v.top.Quota.Name {
@@ -119,7 +119,7 @@ func (l *Ledger) planLocked(a *accounts, v view, before record, placed []placeme
 	}
 	if made.grants = grants; grants != nil {
 		made.grants.held = made.newPods()
-		l.takeGrants(v, r.counted, grants, r.stops, &r.spent)
+		grants.take(v, r.counted, r.stops, &r.spent)
 	}
 	made.recalls = r.recall.needed && before.Recall == ""
 	if before.Recall != "" && r.recall.by() == "" {
@@ -144,7 +144,7 @@ type round struct {
 // newRound begins a plan. next is the record before without what is no longer pending.
 func (l *Ledger) newRound(v view, a *accounts, before, next, misplaced record) *round {
 	count := func() *holdings { return newHoldings(v.tree, a, pointers(next.Pods), pointers(misplaced.Pods)) }
-	r := &round{counted: count(), first: sync.OnceValue(count), changes: l.openChanges(v, before.Changes),
+	r := &round{counted: count(), first: sync.OnceValue(count), changes: l.found.open(v, before.Changes),
 		recall: l.newRecall(v, a, before, next, misplaced)}
 	r.spent.all, r.spent.of = next.size()
 	return r

@@ -39,7 +39,7 @@ func TestPlanDrops(t *testing.T) {
 	b.Pods().Remove(seenPod(gone, 9))
 	rooms := []reservation{b.room(seen, false), b.room(ended, true), b.room(gone, true), b.room(moved, true), b.room(old, false), b.room(fresh, false), b.room(unheard, false)}
 	rooms[4].At -= (DefaultExpiry + time.Second).Milliseconds()
-	b.revoke(rooms[6])
+	b.revoked.withdraw(rooms[6])
 	made, err := b.plan(t, recordOf(t, "2", rooms...), ask(makePod("q/n", "n", "cpu=1")))
 	if err != nil {
 		t.Fatal(err)

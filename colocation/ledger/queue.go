@@ -3,8 +3,18 @@ package ledger
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
+
+// queues holds a queue for each tree about which something is to be decided.
+type queues struct {
+	serve func(q *queue, batch []*waiter)
+	renew func(top string) // renews the grants of a tree
+
+	mu sync.Mutex
+	of map[string]*queue // by the name of the top quota
+}
 
 // queue holds the waiters for a decision about one tree. One batch is decided at a time; all that arrive meanwhile form
 // the next.
@@ -18,48 +28,48 @@ type queue struct {
 const maxBatch = 256
 
 // enqueue adds a waiter to the next batch of a tree.
-func (l *Ledger) enqueue(top string, w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q := l.queueOf(top)
+func (qs *queues) enqueue(top string, w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueOf(top)
 	q.waiting = append(q.waiting, w)
 }
 
 // renewSoon lets the grants of a tree be renewed, with the next batch if one waits.
-func (l *Ledger) renewSoon(top string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queueOf(top).renews = true
+func (qs *queues) renewSoon(top string) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.queueOf(top).renews = true
 }
 
 // queueOf returns the queue of a tree. The caller holds mu, and puts something into the queue.
-func (l *Ledger) queueOf(top string) *queue {
-	q := l.queues[top]
+func (qs *queues) queueOf(top string) *queue {
+	q := qs.of[top]
 	if q == nil {
 		q = &queue{top: top}
-		l.queues[top] = q
-		go l.work(q)
+		qs.of[top] = q
+		go qs.work(q)
 	}
 	return q
 }
 
 // work decides batch after batch until the queue is empty.
-func (l *Ledger) work(q *queue) {
-	for batch, renews, ok := l.next(q); ok; batch, renews, ok = l.next(q) {
-		l.serve(q, batch)
+func (qs *queues) work(q *queue) {
+	for batch, renews, ok := qs.next(q); ok; batch, renews, ok = qs.next(q) {
+		qs.serve(q, batch)
 		if renews {
-			l.renew(q.top)
+			qs.renew(q.top)
 		}
 	}
 }
 
 // next removes the next batch from the queue, and what is to be done after it. It returns false and deletes the queue when
 // nothing waits.
-func (l *Ledger) next(q *queue) (batch []*waiter, renews, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (qs *queues) next(q *queue) (batch []*waiter, renews, ok bool) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if len(q.waiting) == 0 && !q.renews {
-		delete(l.queues, q.top)
+		delete(qs.of, q.top)
 		return nil, false, false
 	}
 	renews, q.renews = q.renews, false
@@ -67,10 +77,10 @@ func (l *Ledger) next(q *queue) (batch []*waiter, renews, ok bool) {
 }
 
 // more returns the batch without callers that have gone, and with those that have arrived since.
-func (l *Ledger) more(q *queue, batch []*waiter) []*waiter {
+func (qs *queues) more(q *queue, batch []*waiter) []*waiter {
 	batch = stillWaiting(batch)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	return append(batch, q.take(maxBatch-len(batch))...)
 }
 
@@ -85,7 +95,7 @@ func (q *queue) take(n int) (first []*waiter) {
 // further attempt.
 func (l *Ledger) serve(q *queue, batch []*waiter) {
 	turnEnds := time.Now().Add(maxTurn)
-	for batch = stillWaiting(batch); len(batch) > 0; batch = l.more(q, batch) {
+	for batch = stillWaiting(batch); len(batch) > 0; batch = l.queues.more(q, batch) {
 		ctx, cancel := context.WithDeadline(context.Background(), lastDeadline(batch))
 		made, err := l.tryBatch(ctx, q.top, batch, turnEnds)
 		cancel()
@@ -97,8 +107,8 @@ func (l *Ledger) serve(q *queue, batch []*waiter) {
 			turnEnds = time.Now().Add(maxTurn)
 		case errors.Is(err, errCallerGone), errors.Is(err, errWaited):
 		default:
-			l.revoke(made.held()...) // the record may have been written nevertheless
-			l.failAll(batch, err)
+			l.revoked.withdraw(made.held()...) // the record may have been written nevertheless
+			failAll(batch, err)
 			return
 		}
 	}
@@ -124,12 +134,12 @@ func (l *Ledger) tryBatch(ctx context.Context, top string, batch []*waiter, turn
 	}
 	for i, w := range batch {
 		if v := &made.verdicts[i]; v.settled() {
-			l.reply(w, *v) // at once, also if the write fails
+			l.counts.reply(w, *v) // at once, also if the write fails
 		} else if !w.present() {
 			return plan{}, errCallerGone
 		}
 	}
-	if l.awaitTurn(ctx, keyOf(v.top.Quota), turnEnds) {
+	if l.records.awaitTurn(ctx, keyOf(v.top.Quota), turnEnds) {
 		return plan{}, errWaited
 	}
 	return made, l.write(ctx, v, made)
@@ -143,9 +153,9 @@ func (l *Ledger) replyAll(batch []*waiter, p plan) {
 		if v.later {
 			l.enqueueLater(v.elsewhere, w)
 		} else if v.elsewhere != "" {
-			l.enqueue(v.elsewhere, w)
-		} else if !l.reply(w, v) && v.held != nil {
-			l.revoke(*v.held)
+			l.queues.enqueue(v.elsewhere, w)
+		} else if !l.counts.reply(w, v) && v.held != nil {
+			l.revoked.withdraw(*v.held)
 		}
 	}
 }
@@ -157,41 +167,32 @@ func (l *Ledger) enqueueLater(top string, w *waiter) {
 		l.counts.waitsForChange.Add(1)
 	}
 	go func() {
-		l.awaitChange(w.ctx)
-		l.enqueue(top, w)
+		l.objects.awaitChange(w.ctx)
+		l.queues.enqueue(top, w)
 	}()
 }
 
 // awaitChange waits until the watch of the quotas brings something, or a moment. It returns false if ctx has ended.
-func (l *Ledger) awaitChange(ctx context.Context) bool {
+func (o *objects) awaitChange(ctx context.Context) bool {
 	select {
-	case <-l.objects.change():
+	case <-o.change():
 	case <-time.After(maxChange / 100): // also for a change between the decision and now
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
 }
 
-// revoke withdraws reservations whose callers received no answer, except those that are shared with another answer.
-func (l *Ledger) revoke(all ...reservation) {
-	for _, r := range all {
-		if !r.Again {
-			l.revoked.add("", r)
-		}
-	}
-}
-
-func (l *Ledger) failAll(batch []*waiter, err error) {
+func failAll(batch []*waiter, err error) {
 	for _, w := range batch {
-		l.reply(w, verdict{err: err})
+		w.reply(verdict{err: err})
 	}
 }
 
-// reply sends the answer, and reports whether the waiter was still there.
-func (l *Ledger) reply(w *waiter, v verdict) bool {
+// reply sends and counts an answer, and reports whether the waiter was still there.
+func (c *counters) reply(w *waiter, v verdict) bool {
 	here := w.reply(v)
 	if here && v.err == nil {
-		l.counts.decided.Add(1)
+		c.decided.Add(1)
 	}
 	return here
 }

@@ -39,9 +39,9 @@ func TestQueueBatch(t *testing.T) {
 		if b.store.writes > 4 {
 			t.Errorf("%d writes", b.store.writes)
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		expect(t, "queues", len(b.queues), 0)
+		b.queues.mu.Lock()
+		defer b.queues.mu.Unlock()
+		expect(t, "queues", len(b.queues.of), 0)
 	})
 }
 

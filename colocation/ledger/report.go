@@ -114,11 +114,11 @@ func (l *Ledger) withHoldings(tree *quota.Tree, top *quota.Quota, do func(*holdi
 	}
 	v := view{tree: tree, top: object, misplaced: l.objects.misplacedBelow(tree, top.Name), now: l.options.Now()}
 	l.accounts.with(tree, func(a *accounts) {
-		entered, _ := l.enterSpent(a, v, found)
-		own, _ := l.dropSeen(a, v, entered)
+		entered, _ := l.pending.enterSpent(a, v, found)
+		own, _ := l.pending.dropSeen(a, v, entered)
 		// Grants that can be recalled are not reported as reserved.
 		own.Pods = slices.DeleteFunc(own.Pods, func(r reservation) bool { return l.grants.live(&r, v.now) })
-		misplaced, _ := l.dropSeen(a, v, v.misplaced)
+		misplaced, _ := l.pending.dropSeen(a, v, v.misplaced)
 		h := newHoldings(tree, a, pointers(own.Pods), pointers(misplaced.Pods))
 		h.needs = newest(found.Seen, v.misplaced.Seen)
 		do(h)
@@ -240,9 +240,9 @@ func (l *Ledger) Stats() Stats {
 		Writes: l.counts.writes.Load(), Conflicts: l.counts.conflicts.Load(), Failures: l.counts.failures.Load(),
 		Decided: l.counts.decided.Load(), Granted: l.counts.granted.Load(), Reads: l.counts.reads.Load(),
 		WaitsForPods: l.counts.waitsForPods.Load(), WaitsForTree: l.counts.waitsForTree.Load(),
-		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(), Revived: l.countRevived(),
+		WaitsForChange: l.counts.waitsForChange.Load(), WaitsForTurn: l.counts.waitsForTurn.Load(), Revived: l.revivals.count(),
 	}
-	for _, object := range l.records() {
+	for _, object := range l.records.all() {
 		if found, err := parseRecord(object.Record); err == nil {
 			s.Reservations += len(found.Pods)
 			s.Oldest = found.oldest(s.Oldest)
@@ -259,12 +259,4 @@ func (r record) oldest(before time.Time) time.Time {
 		}
 	}
 	return before
-}
-
-// records returns the objects that carry a record.
-func (l *Ledger) records() []Object {
-	if alone, ok := l.options.Store.(*memStore); ok {
-		return alone.all()
-	}
-	return l.objects.withRecord()
 }

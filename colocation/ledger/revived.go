@@ -16,13 +16,15 @@ const reviveGrace = 5 * time.Second
 // revivals are the pods that had ended and count again, although no replica has admitted that: by a status write that
 // no replica has judged.
 type revivals struct {
+	accounts *accounts
+
 	mu       sync.Mutex
 	admitted map[types.UID]bool   // seen in a record
 	pods     map[string]types.UID // by key of the pod
 }
 
-func newRevivals() *revivals {
-	return &revivals{admitted: map[types.UID]bool{}, pods: map[string]types.UID{}}
+func newRevivals(a *accounts) *revivals {
+	return &revivals{accounts: a, admitted: map[types.UID]bool{}, pods: map[string]types.UID{}}
 }
 
 // maxAdmitted bounds the admissions that are remembered; hardly any pod is ever revived.
@@ -59,24 +61,28 @@ func (l *Ledger) noteRevived(ended, now *quota.Pod) {
 		if p.top == "" {
 			return // nothing had to be reserved
 		}
-		l.revivals.mu.Lock()
-		l.revivals.pods[podKey(now)] = now.UID
-		l.revivals.mu.Unlock()
+		l.revivals.add(podKey(now), now.UID)
 		l.options.Log.WithField("pod", podKey(now)).WithField("quota", p.verdict.Binding.Name).Warn(
 			"the pod had ended, and its status says that it runs again; no replica of usher has admitted that: it counts, and may exceed the limit")
 	})
 }
 
-// countRevived returns the number of pods that count again without having been admitted.
-func (l *Ledger) countRevived() int {
-	l.revivals.mu.Lock()
-	defer l.revivals.mu.Unlock()
-	for key, uid := range l.revivals.pods {
-		if !l.accounts.runs(key, uid) {
-			delete(l.revivals.pods, key)
+func (r *revivals) add(key string, uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[key] = uid
+}
+
+// count returns the number of pods that count again without having been admitted.
+func (r *revivals) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, uid := range r.pods {
+		if !r.accounts.runs(key, uid) {
+			delete(r.pods, key)
 		}
 	}
-	return len(l.revivals.pods)
+	return len(r.pods)
 }
 
 // runs reports whether a pod still exists, and has not ended.

@@ -69,15 +69,15 @@ type open struct {
 	doubtful []change
 }
 
-// openChanges divides the announced changes of a record by what this replica has observed.
-func (l *Ledger) openChanges(v view, changes []change) (o open) {
+// open divides the announced changes of a record by what this replica has observed.
+func (f *found) open(v view, changes []change) (o open) {
 	o.names = map[string]bool{}
 	for _, c := range changes {
-		if version, observed := l.objects.observed(c, v.tree); observed {
+		if version, observed := f.objects.observed(c, v.tree); observed {
 			o.tree = newest(o.tree, version)
 			continue
 		}
-		switch found := l.found.get(c, v.now); {
+		switch found := f.get(c, v.now); {
 		case found.asked && !found.stored:
 			continue
 		case v.now.Sub(found.at) >= maxChange && (!found.asked || c.UID != ""): // a new quota may be deleted before this replica observes it
@@ -102,15 +102,15 @@ func (o *open) onPath(path []*quota.Quota) bool {
 	return len(o.names) > 0 && slices.ContainsFunc(path, func(q *quota.Quota) bool { return o.names[q.Name] })
 }
 
-// askChanges asks the store whether changes have been stored, and reports whether it has learned anything.
-func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned bool) {
+// ask asks the store whether changes have been stored, and reports whether it has learned anything.
+func (f *found) ask(ctx context.Context, doubtful []change) (learned bool) {
 	for _, c := range doubtful {
-		object, err := l.options.Store.Read(ctx, c.key())
+		object, err := f.options.Store.Read(ctx, c.key())
 		switch {
 		case err == nil:
-			l.found.set(c, object.Version != c.From && (c.UID == "" || object.Quota.UID == c.UID), l.options.Now())
+			f.set(c, object.Version != c.From && (c.UID == "" || object.Quota.UID == c.UID), f.options.Now())
 		case errors.Is(err, ErrGone):
-			l.found.set(c, c.From != "", l.options.Now())
+			f.set(c, c.From != "", f.options.Now())
 		default:
 			continue
 		}
@@ -122,6 +122,9 @@ func (l *Ledger) askChanges(ctx context.Context, doubtful []change) (learned boo
 // found holds the announced changes that this replica has found in records. When they were announced does not matter: the
 // clocks of replicas differ.
 type found struct {
+	options *Options
+	objects *objects
+
 	mu  sync.Mutex
 	all map[changeID]foundChange
 }

@@ -53,17 +53,17 @@ func turn(since, write time.Duration, place, replicas int) time.Duration {
 
 // awaitTurn waits until this replica may write the record of an object, but not longer than deadline. It reports whether it
 // has waited.
-func (l *Ledger) awaitTurn(ctx context.Context, key types.NamespacedName, deadline time.Time) (waited bool) {
+func (s *recordStore) awaitTurn(ctx context.Context, key types.NamespacedName, deadline time.Time) (waited bool) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	for ; l.Shared() && ctx.Err() == nil; waited = true {
-		changed := l.objects.change()
-		wait := l.untilTurn(key)
+	for ; s.options.shared() && ctx.Err() == nil; waited = true {
+		changed := s.objects.change()
+		wait := s.untilTurn(key)
 		if wait < time.Millisecond {
 			return waited
 		}
 		if !waited {
-			l.counts.waitsForTurn.Add(1)
+			s.counts.waitsForTurn.Add(1)
 		}
 		select {
 		case <-changed:
@@ -75,9 +75,9 @@ func (l *Ledger) awaitTurn(ctx context.Context, key types.NamespacedName, deadli
 }
 
 // untilTurn returns how long to wait before the record of an object is written.
-func (l *Ledger) untilTurn(key types.NamespacedName) time.Duration {
-	since, place, replicas := l.objects.placeAfter(key, l.options.Replica)
-	return turn(since, time.Duration(l.pace.average.Load()), place, replicas)
+func (s *recordStore) untilTurn(key types.NamespacedName) time.Duration {
+	since, place, replicas := s.objects.placeAfter(key, s.options.Replica)
+	return turn(since, time.Duration(s.pace.average.Load()), place, replicas)
 }
 
 // writers are the replicas that have written the record of an object.
