@@ -8,8 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"usher.dev/usher/internal/yamlnode"
 )
 
 // The bounds of a policy file, so that the memory and the time that it takes are known before it is decoded.
@@ -28,8 +26,9 @@ const (
 func checkSize(raw []byte) error {
 	size := fileSize{values: marks(raw) / 2, bytes: len(raw)} // a value has one mark or more around it, so that some of the marks are in texts
 	if size.values <= MaxValues && size.bytes <= MaxFile {
-		if root := yamlnode.Parse(raw); root != nil {
-			size = sizeOf(root, map[*yaml.Node]fileSize{})
+		var root yaml.Node
+		if yaml.Unmarshal(raw, &root) == nil && len(root.Content) > 0 {
+			size = sizeOf(root.Content[0], map[*yaml.Node]fileSize{})
 		}
 	}
 	if size.values > MaxValues || size.bytes > MaxFile {

@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"usher.dev/usher/internal/yamlnode"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // PolicyLine returns the line of a policy file, counted from 1, where a section begins, or the name of the entry of the

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/internal/yamlnode"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // lineInText matches the line that the YAML decoder names.

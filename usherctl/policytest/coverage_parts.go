@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"usher.dev/usher/internal/yamlnode"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // share returns how many parts are shown. Missing are the largest parts that are not, with their lines.

@@ -11,8 +11,8 @@ import (
 
 	kyaml "sigs.k8s.io/yaml"
 
-	"usher.dev/usher/internal/yamlnode"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would

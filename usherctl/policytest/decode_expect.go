@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/manifest"
-	"usher.dev/usher/internal/yamlnode"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // decodeExpect reads the mapping expect.

@@ -13,7 +13,6 @@ import (
 
 	kyaml "sigs.k8s.io/yaml"
 
-	"usher.dev/usher/internal/atomicfile"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -53,7 +52,7 @@ func updateFile(file string, failed []Result, written map[string]string) (lines 
 		}
 		text, lines = changed, append(said, lines...)
 	}
-	return lines, atomicfile.Write(file, text, 0o644)
+	return lines, writeFile(file, text, 0o644)
 }
 
 // updated returns the text of a file with one case updated.
@@ -126,7 +125,7 @@ func (r Result) updateOther(key string, e expectation, written map[string]string
 	if err != nil {
 		return "", err
 	}
-	return r.say(key, e.line, "updated in "+file), atomicfile.Write(file, text, 0o644)
+	return r.say(key, e.line, "updated in "+file), writeFile(file, text, 0o644)
 }
 
 // checkUpdated reads the text again: it must say what it was made to say, and nothing else may have changed.

@@ -9,7 +9,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"usher.dev/usher/cluster/manifest"
-	"usher.dev/usher/internal/yamlnode"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // expectBlock is where a file holds the member expect of a case.
