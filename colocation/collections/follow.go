@@ -18,10 +18,9 @@ func Follow(l *ledger.Ledger) map[string]cluster.Follower {
 	return followers
 }
 
-// follower passes the events of a cluster to a follower of the ledger.
+// follower is a cluster.Follower that passes the events to a follower of the ledger.
 type follower struct{ to ledger.Follower }
 
-// Replace implements cluster.Follower.
 func (f follower) Replace(all iter.Seq[cluster.Object], version string) {
 	var list []ledger.Seen
 	for o := range all {
@@ -30,14 +29,9 @@ func (f follower) Replace(all iter.Seq[cluster.Object], version string) {
 	f.to.Replace(list, version)
 }
 
-// Put implements cluster.Follower.
-func (f follower) Put(o cluster.Object) { f.to.Put(seen(o)) }
-
-// Remove implements cluster.Follower.
+func (f follower) Put(o cluster.Object)    { f.to.Put(seen(o)) }
 func (f follower) Remove(o cluster.Object) { f.to.Remove(seen(o)) }
-
-// Reached implements cluster.Follower.
-func (f follower) Reached(version string) { f.to.Reached(version) }
+func (f follower) Reached(version string)  { f.to.Reached(version) }
 
 func seen(o cluster.Object) ledger.Seen {
 	return ledger.Seen{Key: o.Key, Version: o.Version, Object: o.Kept,

@@ -78,7 +78,6 @@ func (a *accounts) clear() {
 	a.ending, a.keysOf, a.tree = map[string]*account{}, map[string]map[quota.BindingKey]bool{}, nil
 }
 
-// Replace implements Follower.
 func (a *accounts) Replace(all []Seen, version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +105,6 @@ func (a *accounts) Replace(all []Seen, version string) {
 	a.reached(version)
 }
 
-// Put implements Follower.
 func (a *accounts) Put(seen Seen) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +124,6 @@ func (a *accounts) Put(seen Seen) {
 	a.reached(seen.Version)
 }
 
-// Remove implements Follower.
 func (a *accounts) Remove(seen Seen) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +136,6 @@ func (a *accounts) Remove(seen Seen) {
 	a.reached(seen.Version)
 }
 
-// Reached implements Follower.
 func (a *accounts) Reached(version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

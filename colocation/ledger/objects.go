@@ -76,7 +76,6 @@ func (o *objects) cacheRecord(key types.NamespacedName, text string, rec record)
 	o.parsed[key] = parsed{text, rec}
 }
 
-// Replace implements Follower.
 func (o *objects) Replace(all []Seen, version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +110,6 @@ func (o *objects) Replace(all []Seen, version string) {
 	o.upTo(version)
 }
 
-// Put implements Follower.
 func (o *objects) Put(seen Seen) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +120,6 @@ func (o *objects) Put(seen Seen) {
 	o.upTo(seen.Version)
 }
 
-// Remove implements Follower.
 func (o *objects) Remove(seen Seen) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,7 +156,6 @@ func (o *objects) remove(key types.NamespacedName, version string) {
 	}
 }
 
-// Reached implements Follower.
 func (o *objects) Reached(version string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

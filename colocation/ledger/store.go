@@ -59,7 +59,6 @@ func (m *memStore) Read(_ context.Context, key types.NamespacedName) (Object, er
 	return m.records[key], nil
 }
 
-// Write implements Store.
 func (m *memStore) Write(_ context.Context, key types.NamespacedName, version, record string) (Object, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -61,7 +61,7 @@ func (x *compiled) bounded(node interpreter.InterpretableV2) (interpreter.Interp
 	return c, c.usePattern()
 }
 
-// call is a call of a function whose work depends on its arguments. What it will take is computed from them first.
+// call is a call of a function, an interpreter.InterpretableCall, whose work depends on its arguments. What it will take is computed from them first.
 type call struct {
 	interpreter.InterpretableCall
 	args  []interpreter.InterpretableV2
@@ -70,7 +70,6 @@ type call struct {
 	all   *allFinder                 // nil: it is not findAll, or its pattern is not constant
 }
 
-// Args implements interpreter.InterpretableCall.
 func (c *call) Args() []interpreter.InterpretableV2 { return c.args }
 
 // Exec implements interpreter.InterpretableV2, as the library's calls do: of two arguments, the second has a cost also if the first
@@ -107,7 +106,6 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return types.LabelErrNode(c.ID(), c.call(values))
 }
 
-// Eval implements interpreter.Interpretable.
 func (c *call) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
 // call calls the function.
@@ -150,19 +148,11 @@ func newRound(condition interpreter.InterpretableV2, over int64) *round {
 	return r
 }
 
-// ID implements interpreter.Interpretable.
-func (r *round) ID() int64 { return r.over }
-
-// Function implements interpreter.InterpretableCall.
-func (r *round) Function() string { return r.function }
-
-// OverloadID implements interpreter.InterpretableCall.
-func (r *round) OverloadID() string { return r.overload }
-
-// Args implements interpreter.InterpretableCall.
+func (r *round) ID() int64                           { return r.over }
+func (r *round) Function() string                    { return r.function }
+func (r *round) OverloadID() string                  { return r.overload }
 func (r *round) Args() []interpreter.InterpretableV2 { return r.args }
 
-// Exec implements interpreter.InterpretableV2.
 func (r *round) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if reader := readerOf(frame); reader != nil {
 		reader.spend(workOfRound)
@@ -170,7 +160,6 @@ func (r *round) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return r.InterpretableV2.Exec(frame)
 }
 
-// Eval implements interpreter.Interpretable.
 func (r *round) Eval(vars interpreter.Activation) ref.Val { return r.Exec(interpreter.AsFrame(vars)) }
 
 // loopsOf returns the loops in a syntax tree: the node of the list of each, by the node of its condition.

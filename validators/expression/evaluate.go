@@ -119,7 +119,7 @@ func (x validation) isUnchanged(review *Review) bool {
 		!slices.ContainsFunc(x.kept, func(path []string) bool { return !isSame(review.Object, review.OldObject, path) })
 }
 
-// evaluation is the evaluation of expressions that share the values of variables and a budget.
+// evaluation is the evaluation of expressions that share the values of variables and a budget. It is their cel.Activation.
 type evaluation struct {
 	ctx     context.Context
 	program *Program
@@ -205,10 +205,8 @@ func (e *evaluation) message(v validation) (string, error) {
 	return composed, nil
 }
 
-// Parent implements cel.Activation.
 func (e *evaluation) Parent() cel.Activation { return nil }
 
-// ResolveName implements cel.Activation.
 func (e *evaluation) ResolveName(name string) (any, bool) {
 	switch name {
 	case objectName:

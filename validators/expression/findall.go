@@ -84,7 +84,7 @@ func (f *allFinder) match(text *countedText, at int) (from, to int) {
 	return at + found[2*group], at + found[2*group+1]
 }
 
-// countedText is a text that makes its reader count what is read.
+// countedText is a text, an io.RuneReader, that makes its reader count what is read.
 type countedText struct {
 	reader     *reader
 	text       string
@@ -95,7 +95,6 @@ type countedText struct {
 	took       int // nanoseconds of the call
 }
 
-// ReadRune implements io.RuneReader.
 func (t *countedText) ReadRune() (rune, int, error) {
 	if t.at >= len(t.text) {
 		return 0, 0, io.EOF

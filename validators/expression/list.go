@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// list is a JSON array as a list of CEL.
+// list is a JSON array as a list of CEL, a traits.Lister.
 type list struct {
 	raw      document.Raw
 	reader   *reader
@@ -56,7 +56,6 @@ func (l *list) at(i int) ref.Val {
 // maxFirstElements is the room for elements that is made at first, since few expressions read all of a long list.
 const maxFirstElements = 64
 
-// Get implements traits.Indexer.
 func (l *list) Get(index ref.Val) ref.Val {
 	i, err := types.IndexOrError(index)
 	size := l.raw.Size()
@@ -69,19 +68,10 @@ func (l *list) Get(index ref.Val) ref.Val {
 	return l.at(i)
 }
 
-// Iterator implements traits.Iterable.
 func (l *list) Iterator() traits.Iterator { return &items{list: l} }
-
-// Size implements traits.Sizer.
-func (l *list) Size() ref.Val { return types.Int(l.raw.Size()) }
-
-// IsZeroValue implements traits.Zeroer.
-func (l *list) IsZeroValue() bool { return l.Size() == types.IntZero }
-
-// Type implements ref.Val.
-func (l *list) Type() ref.Type { return types.ListType }
-
-// Add implements traits.Adder.
+func (l *list) Size() ref.Val             { return types.Int(l.raw.Size()) }
+func (l *list) IsZeroValue() bool         { return l.Size() == types.IntZero }
+func (l *list) Type() ref.Type            { return types.ListType }
 func (l *list) Add(other ref.Val) ref.Val { return l.whole().Add(other) }
 
 // Contains implements traits.Container, as lists of the library do.
@@ -111,7 +101,6 @@ func (l *list) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// ConvertToType implements ref.Val.
 func (l *list) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
 		return l
@@ -119,11 +108,8 @@ func (l *list) ConvertToType(t ref.Type) ref.Val {
 	return l.whole().ConvertToType(t)
 }
 
-// ConvertToNative implements ref.Val.
 func (l *list) ConvertToNative(t reflect.Type) (any, error) { return l.whole().ConvertToNative(t) }
-
-// Value implements ref.Val.
-func (l *list) Value() any { return l.whole().Value() }
+func (l *list) Value() any                                  { return l.whole().Value() }
 
 // String returns the list for messages.
 func (l *list) String() string {

@@ -44,7 +44,6 @@ func isConstant(node interpreter.InterpretableV2) bool {
 	return ok
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (l *madeLiteral) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	reader := readerOf(frame)
 	if reader == nil {
@@ -62,7 +61,6 @@ func (l *madeLiteral) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return value
 }
 
-// Eval implements interpreter.Interpretable.
 func (l *madeLiteral) Eval(vars interpreter.Activation) ref.Val {
 	return l.Exec(interpreter.AsFrame(vars))
 }
@@ -70,7 +68,6 @@ func (l *madeLiteral) Eval(vars interpreter.Activation) ref.Val {
 // hashed is a value that is looked up among constants, which is no call for the interpreter.
 type hashed struct{ interpreter.InterpretableV2 }
 
-// Exec implements interpreter.InterpretableV2.
 func (h hashed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	value := h.InterpretableV2.Exec(frame)
 	if text, ok := value.(types.String); ok && len(text)/bytesHashed > littleWork {
@@ -81,5 +78,4 @@ func (h hashed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return value
 }
 
-// Eval implements interpreter.Interpretable.
 func (h hashed) Eval(vars interpreter.Activation) ref.Val { return h.Exec(interpreter.AsFrame(vars)) }

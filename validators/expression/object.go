@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// object is a JSON object as a map of CEL. What expressions rarely do with a map as a whole is left to the library's
+// object is a JSON object as a map of CEL, a traits.Mapper. What expressions rarely do with a map as a whole is left to the library's
 // own map, made of the same members.
 type object struct {
 	raw     document.Raw
@@ -63,7 +63,6 @@ func (m *members) add(name string, value ref.Val) {
 	}
 }
 
-// Find implements traits.Mapper.
 func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -82,14 +81,12 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	return value, true
 }
 
-// Contains implements traits.Container.
 func (o *object) Contains(key ref.Val) ref.Val {
 	o.reader.step()
 	name, ok := key.(types.String)
 	return types.Bool(ok && o.raw.Member(string(name)).Exists())
 }
 
-// Get implements traits.Indexer.
 func (o *object) Get(key ref.Val) ref.Val {
 	if value, found := o.Find(key); found {
 		return value
@@ -100,14 +97,9 @@ func (o *object) Get(key ref.Val) ref.Val {
 // Iterator returns the keys in the order of the document.
 func (o *object) Iterator() traits.Iterator { return &keys{reader: o.reader, rest: o.raw.Children()} }
 
-// Size implements traits.Sizer.
-func (o *object) Size() ref.Val { return types.Int(o.raw.Size()) }
-
-// IsZeroValue implements traits.Zeroer.
-func (o *object) IsZeroValue() bool { return o.Size() == types.IntZero }
-
-// Type implements ref.Val.
-func (o *object) Type() ref.Type { return types.MapType }
+func (o *object) Size() ref.Val             { return types.Int(o.raw.Size()) }
+func (o *object) IsZeroValue() bool         { return o.Size() == types.IntZero }
+func (o *object) Type() ref.Type            { return types.MapType }
 
 // Equal implements ref.Val, as maps of the library do.
 func (o *object) Equal(other ref.Val) ref.Val {
@@ -149,7 +141,6 @@ func (r *reader) same(a, b document.Raw) bool {
 	return types.Equal(r.value(a), r.value(b)) != types.False
 }
 
-// ConvertToType implements ref.Val.
 func (o *object) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
 		return o
@@ -157,11 +148,8 @@ func (o *object) ConvertToType(t ref.Type) ref.Val {
 	return o.whole().ConvertToType(t)
 }
 
-// ConvertToNative implements ref.Val.
 func (o *object) ConvertToNative(t reflect.Type) (any, error) { return o.whole().ConvertToNative(t) }
-
-// Value implements ref.Val.
-func (o *object) Value() any { return o.whole().Value() }
+func (o *object) Value() any                                  { return o.whole().Value() }
 
 // String returns the map for messages.
 func (o *object) String() string { return fmt.Sprint(o.whole()) }

@@ -45,7 +45,6 @@ type computed struct {
 	function string
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (c computed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	value := c.InterpretableV2.Exec(frame)
 	text, isText := value.(types.String)
@@ -55,7 +54,6 @@ func (c computed) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return value
 }
 
-// Eval implements interpreter.Interpretable.
 func (c computed) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
 // matched and allMatched are the prices of a search for a pattern that is compiled for each search, without those of computed.

@@ -93,12 +93,10 @@ func withPlace(value ref.Val, id int64) ref.Val {
 // locatedCall is a call whose error has a place.
 type locatedCall struct{ interpreter.InterpretableCall }
 
-// Exec implements interpreter.InterpretableV2.
 func (l locatedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return withPlace(l.InterpretableCall.Exec(frame), l.ID())
 }
 
-// Eval implements interpreter.Interpretable.
 func (l locatedCall) Eval(vars interpreter.Activation) ref.Val {
 	return l.Exec(interpreter.AsFrame(vars))
 }
@@ -106,10 +104,8 @@ func (l locatedCall) Eval(vars interpreter.Activation) ref.Val {
 // located is a node of a program whose error has a place.
 type located struct{ interpreter.InterpretableV2 }
 
-// Exec implements interpreter.InterpretableV2.
 func (l located) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return withPlace(l.InterpretableV2.Exec(frame), l.ID())
 }
 
-// Eval implements interpreter.Interpretable.
 func (l located) Eval(vars interpreter.Activation) ref.Val { return l.Exec(interpreter.AsFrame(vars)) }
