@@ -254,20 +254,3 @@ func All[T any](list []json.RawMessage, err error) ([]T, error) {
 	}
 	return all, nil
 }
-
-// width is the number of calls that InParallel makes at the same time.
-const width = 16
-
-// InParallel runs functions at the same time and waits for them.
-func InParallel(all ...func()) {
-	var group sync.WaitGroup
-	places := make(chan struct{}, width)
-	for _, f := range all {
-		group.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			f()
-		})
-	}
-	group.Wait()
-}

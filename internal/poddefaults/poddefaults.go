@@ -9,29 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Spec fills in what pods and templates of pods have in common.
-func Spec(s *corev1.PodSpec) {
-	Fill(&s.DNSPolicy, corev1.DNSClusterFirst)
-	Fill(&s.RestartPolicy, corev1.RestartPolicyAlways)
-	Fill(&s.SchedulerName, corev1.DefaultSchedulerName)
-	Point(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	Point(&s.SecurityContext, corev1.PodSecurityContext{})
-	for i := range s.InitContainers {
-		Container(&s.InitContainers[i])
-	}
-	for i := range s.Containers {
-		Container(&s.Containers[i])
-	}
-	for i := range s.EphemeralContainers {
-		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
-		Container(&c)
-		s.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
-	}
-	for i := range s.Volumes {
-		Volume(&s.Volumes[i].VolumeSource)
-	}
-}
-
 // Container fills in the fields of a container.
 func Container(c *corev1.Container) {
 	Fill(&c.ImagePullPolicy, pullPolicy(c.Image))

@@ -2,10 +2,8 @@
 package selector
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,9 +29,6 @@ func Requirements(s *metav1.LabelSelector) (all []metav1.LabelSelectorRequiremen
 // Possible reports whether any labels can meet a valid selector. If not, key is the label with the contradiction.
 func Possible(s *metav1.LabelSelector) (key string, possible bool) { return Of(s).Possible() }
 
-// AsksForLabel reports whether a valid selector matches no object without labels.
-func AsksForLabel(s *metav1.LabelSelector) bool { return len(Of(s).Terms()) > 0 }
-
 // Terms returns the labels that an object must have to be selected; nil for a nil selector, which selects everything.
 func Terms(s labels.Selector) (all []Term[string]) {
 	if s == nil {
@@ -49,20 +44,4 @@ func Terms(s labels.Selector) (all []Term[string]) {
 		}
 	}
 	return all
-}
-
-// Text says what a part of a selector asks for, such as "asks for the label app".
-func Text(r metav1.LabelSelectorRequirement) string {
-	switch r.Operator {
-	case metav1.LabelSelectorOpIn:
-		if len(r.Values) == 1 {
-			return fmt.Sprintf("asks for the label %s: %s", r.Key, r.Values[0])
-		}
-		return fmt.Sprintf("asks for the label %s with one of the values %s", r.Key, strings.Join(r.Values, ", "))
-	case metav1.LabelSelectorOpNotIn:
-		return fmt.Sprintf("leaves out %s: %s", r.Key, strings.Join(r.Values, ", "))
-	case metav1.LabelSelectorOpExists:
-		return "asks for the label " + r.Key
-	}
-	return "leaves out what has the label " + r.Key
 }

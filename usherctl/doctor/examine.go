@@ -11,6 +11,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -20,7 +21,7 @@ import (
 func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, usher Usher) []report.Report {
 	var f *snapshot
 	var rights []report.Finding
-	reader.InParallel(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
+	parallel.Run(func() { f = read(ctx, source, roots) }, func() { rights = usher.rightsProblems(ctx, source) })
 	usher = usher.settled(f.webhooks)
 	needed := usher.neededBy(f.webhooks)
 	var reports []report.Report

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -51,7 +52,7 @@ func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []
 			answers[i], errs[i] = access(ctx, source, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &all[i], User: u.At.User, Groups: u.groups()})
 		})
 	}
-	reader.InParallel(calls...)
+	parallel.Run(calls...)
 	var denied []authorizationv1.ResourceAttributes
 	for i, answer := range answers {
 		if !answer.Allowed {

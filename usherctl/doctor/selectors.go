@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/webhookmatch"
 )
 
 // namespaceProblems returns what is wrong with the namespaceSelector of a webhook. namespaces are the cluster's;
@@ -27,7 +28,7 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	}
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
-		if cluster && selector.AsksForLabel(w.NamespaceSelector) {
+		if cluster && webhookmatch.AsksForLabel(w.NamespaceSelector) {
 			return []report.Finding{problem("selector-no-effect", w.lacks("namespaceSelector", struct{}{}), "namespaceSelector (%s) "+
 				"has no effect: the rules are only for cluster-scoped objects, all of which are sent. Use objectSelector or "+
 				"matchConditions.", compiled)}
@@ -96,7 +97,7 @@ func (w entry) labelToSet() string {
 
 // leftOut returns a namespace that has each label that a selector asks for, and the requirement that leaves it out; "" if there is none.
 func leftOut(s *metav1.LabelSelector, namespaces []corev1.Namespace) (name, but string) {
-	if !selector.AsksForLabel(s) {
+	if !webhookmatch.AsksForLabel(s) {
 		return "", ""
 	}
 	for _, n := range namespaces {
@@ -106,7 +107,7 @@ func leftOut(s *metav1.LabelSelector, namespaces []corev1.Namespace) (name, but 
 			if of := selector.Only(r); of.Matches(n.Labels) {
 				continue
 			}
-			has, but = has && !asks, selector.Text(r)
+			has, but = has && !asks, webhookmatch.Asks(r)
 		}
 		if has && but != "" {
 			return n.Name, but
@@ -201,7 +202,7 @@ func objectSelectorProblems(w entry) []report.Finding {
 			without = append(without, name)
 		}
 	}
-	if len(without) == 0 || !selector.AsksForLabel(w.ObjectSelector) {
+	if len(without) == 0 || !webhookmatch.AsksForLabel(w.ObjectSelector) {
 		return nil
 	}
 	return []report.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/usherctl/doctor/connectivity"
+	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -66,7 +67,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			})
 		})
 	}
-	reader.InParallel(append(calls,
+	parallel.Run(append(calls,
 		func() {
 			namespaces, err := reader.All[corev1.Namespace](source.List(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), ""))
 			if err != nil {
@@ -87,7 +88,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 	for i := range f.namespaces {
 		withName(&f.namespaces[i])
 	}
-	reader.InParallel(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, calledBy(f.webhooks)) }, func() { f.readRevived(ctx, failed) })
+	parallel.Run(func() { f.discover(ctx, failed) }, func() { f.reach.Read(ctx, calledBy(f.webhooks)) }, func() { f.readRevived(ctx, failed) })
 	slices.SortFunc(f.unread, func(a, b report.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return f
 }
@@ -162,7 +163,7 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 			addList(all, version, list)
 		})
 	}
-	reader.InParallel(calls...)
+	parallel.Run(calls...)
 	for group, names := range resources.BuiltIn().Groups {
 		if !all.Whole && all.Groups[group] == nil { // it could not be read
 			all.Groups[group] = names

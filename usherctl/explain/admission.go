@@ -94,7 +94,7 @@ func (x *explaining) hide() {
 	if slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Message == r.Request.Message }) {
 		r.Request.Message = ""
 	}
-	r.Request.Message = x.mask.Text(r.Request.Message)
+	r.Request.Message = maskText(x.mask, r.Request.Message)
 	for _, c := range r.Calls {
 		for key := range c.Audit {
 			if !x.showsNote(c.Webhook, key) {

@@ -115,7 +115,7 @@ func (c Cluster) standing(ctx context.Context, f finder, w workload, policy Poli
 	if past, has := Newest(over); has && w.missing() == 0 {
 		mask := mask.Mask{Show: c.ShowValues}
 		found = append(found, finding("failure-over", report.Info, past.Object,
-			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), mask.Text(past.Message))))
+			fmt.Sprintf("until %s a creation failed, and no longer does: %s", past.At.UTC().Format(time.RFC3339), maskText(&mask, past.Message))))
 	}
 	return report.Examined(report.Subject{Source: "the cluster", Of: w.pods()}, found...)
 }
@@ -197,12 +197,12 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) report.Rep
 	refusal.Namespace = failure.Namespace
 	mask := mask.Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
-		return report.Examined(report.Subject{Source: source, Of: of}, finding("creation-failed", report.Error, failure.Object, mask.Text(failure.Message)))
+		return report.Examined(report.Subject{Source: source, Of: of}, finding("creation-failed", report.Error, failure.Object, maskText(&mask, failure.Message)))
 	}
 	r := p.explain(refusal, o, source)
 	r.Of = of
 	if len(r.Calls) > 0 && r.Calls[0].Message == "" {
-		r.Calls[0].Message = mask.Text(failure.Message)
+		r.Calls[0].Message = maskText(&mask, failure.Message)
 	}
 	return r
 }

@@ -32,22 +32,22 @@ func Hide(m *mask.Mask, r *report.Report) {
 func hideTexts(m *mask.Mask, r *report.Report) {
 	for i := range r.Calls {
 		c := &r.Calls[i]
-		c.Message, c.Warnings, c.Changes = m.Text(c.Message), m.Texts(c.Warnings), m.Texts(c.Changes)
+		c.Message, c.Warnings, c.Changes = maskText(m, c.Message), maskTexts(m, c.Warnings), maskTexts(m, c.Changes)
 		for k := range c.Steps {
-			c.Steps[k].Why, c.Steps[k].Refused = m.Texts(c.Steps[k].Why), m.Texts(c.Steps[k].Refused)
+			c.Steps[k].Why, c.Steps[k].Refused = maskTexts(m, c.Steps[k].Why), maskTexts(m, c.Steps[k].Refused)
 		}
 		for k := range c.Causes {
-			c.Causes[k].Message = m.Text(c.Causes[k].Message)
+			c.Causes[k].Message = maskText(m, c.Causes[k].Message)
 		}
 		for key, value := range c.Audit {
-			c.Audit[key] = m.Text(value)
+			c.Audit[key] = maskText(m, value)
 		}
 	}
 	for i := range r.Notes {
-		r.Notes[i].Lines = m.Texts(r.Notes[i].Lines)
+		r.Notes[i].Lines = maskTexts(m, r.Notes[i].Lines)
 	}
 	for i := range r.Findings {
-		r.Findings[i].Message = m.Text(r.Findings[i].Message)
+		r.Findings[i].Message = maskText(m, r.Findings[i].Message)
 	}
 }
 

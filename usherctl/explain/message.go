@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"usher.dev/usher/server/recording/mask"
 )
 
 // Refusal holds the parts of a refusal's text.
@@ -56,9 +54,9 @@ const maxMessage = 1 << 20
 
 var (
 	// problemInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + mask.FieldTypes + `)(?::\s+)?`)
+	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
 	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
-	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + mask.FieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
+	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
 
 	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)

@@ -160,7 +160,7 @@ func refusals(idle []podState) (all []Failure) {
 func describe(idle []podState, o Options) (found []report.Finding) {
 	mask := mask.Mask{Show: o.ShowValues}
 	for _, s := range idle {
-		f := finding("pod-not-running", report.Info, s.pod.String(), "it does not run, and no admission refused it: "+mask.Text(s.text()))
+		f := finding("pod-not-running", report.Info, s.pod.String(), "it does not run, and no admission refused it: "+maskText(&mask, s.text()))
 		f.Look = s.pod.look()
 		if s.why.Message == "" {
 			f.Severity = report.Unknown

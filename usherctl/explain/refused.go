@@ -78,7 +78,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	r := report.Report{Subject: report.Subject{Source: source}, Verdict: report.Denied}
 	if refusal.By != ByUsher {
 		r.Findings = []report.Finding{foreignRefusal(refusal, p.registered(refusal))}
-		r.Calls = append(r.Calls, report.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: mask.Text(refusal.Text)})
+		r.Calls = append(r.Calls, report.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: maskText(&mask, refusal.Text)})
 		return r
 	}
 	for _, route := range p.routesOf(refusal) {
@@ -94,7 +94,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	}
 	if len(r.Calls) == 0 {
 		r.Findings = append(r.Findings, finding("step-unknown", report.Unknown, refusal.Name,
-			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+mask.Text(refusal.Text)))
+			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+maskText(&mask, refusal.Text)))
 	}
 	r.Hint = wayOut(refusal, &mask)
 	return r
@@ -155,7 +155,7 @@ func sectionOf(route admit.Route, step string) string {
 
 // problemText returns a problem as a text, without hidden values.
 func problemText(problem ReportedProblem, mask *mask.Mask) string {
-	return mask.Text(fmt.Sprintf("%s: %s: %s", problem.Field, problem.Type, problem.Detail))
+	return maskText(mask, fmt.Sprintf("%s: %s: %s", problem.Field, problem.Type, problem.Detail))
 }
 
 // describeStep returns a step with its doc line, and the overrides that are about it.

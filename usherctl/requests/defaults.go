@@ -96,8 +96,8 @@ func Unfilled(kind metav1.GroupVersionKind) string {
 // defaults fill in the fields of the kinds of Kubernetes of which an API server fills in any, as SetDefaults_* in
 // k8s.io/kubernetes/pkg/apis do. Fields that only a feature gate or the cluster decides about are left out.
 var defaults = map[schema.GroupVersionKind]func(object any){
-	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(func(p *corev1.Pod) { poddefaults.Spec(&p.Spec) }),
-	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { poddefaults.Spec(&t.Template.Spec) }),
+	corev1.SchemeGroupVersion.WithKind("Pod"):                   filling(func(p *corev1.Pod) { podSpecDefaults(&p.Spec) }),
+	corev1.SchemeGroupVersion.WithKind("PodTemplate"):           filling(func(t *corev1.PodTemplate) { podSpecDefaults(&t.Template.Spec) }),
 	corev1.SchemeGroupVersion.WithKind("ReplicationController"): filling(fillReplicationController),
 	corev1.SchemeGroupVersion.WithKind("Namespace"):             filling(fillNamespace),
 	corev1.SchemeGroupVersion.WithKind("Node"): filling(func(n *corev1.Node) {
@@ -115,7 +115,7 @@ var defaults = map[schema.GroupVersionKind]func(object any){
 	appsv1.SchemeGroupVersion.WithKind("Deployment"): filling(fillDeployment),
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"): filling(func(r *appsv1.ReplicaSet) {
 		poddefaults.Point(&r.Spec.Replicas, 1)
-		poddefaults.Spec(&r.Spec.Template.Spec)
+		podSpecDefaults(&r.Spec.Template.Spec)
 	}),
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): filling(fillStatefulSet),
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):   filling(fillDaemonSet),

@@ -19,7 +19,7 @@ func fillReplicationController(r *corev1.ReplicationController) {
 		if len(r.Labels) == 0 {
 			r.Labels = r.Spec.Template.Labels
 		}
-		poddefaults.Spec(&r.Spec.Template.Spec)
+		podSpecDefaults(&r.Spec.Template.Spec)
 	}
 	poddefaults.Point(&r.Spec.Replicas, 1)
 }
@@ -33,7 +33,7 @@ func fillDeployment(d *appsv1.Deployment) {
 		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 	}
-	poddefaults.Spec(&d.Spec.Template.Spec)
+	podSpecDefaults(&d.Spec.Template.Spec)
 }
 
 func fillStatefulSet(s *appsv1.StatefulSet) {
@@ -55,7 +55,7 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 		claim.APIVersion, claim.Kind = "v1", "PersistentVolumeClaim"
 		fillClaim(claim)
 	}
-	poddefaults.Spec(&s.Spec.Template.Spec)
+	podSpecDefaults(&s.Spec.Template.Spec)
 }
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
@@ -68,7 +68,7 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
-	poddefaults.Spec(&d.Spec.Template.Spec)
+	podSpecDefaults(&d.Spec.Template.Spec)
 }
 
 func fillJob(j *batchv1.Job) {
@@ -92,7 +92,7 @@ func fillJob(j *batchv1.Job) {
 	}
 	poddefaults.Point(&j.Spec.PodReplacementPolicy, replace)
 	fillConditions(j.Spec.PodFailurePolicy)
-	poddefaults.Spec(&j.Spec.Template.Spec)
+	podSpecDefaults(&j.Spec.Template.Spec)
 }
 
 func fillCronJob(c *batchv1.CronJob) {
@@ -101,7 +101,7 @@ func fillCronJob(c *batchv1.CronJob) {
 	poddefaults.Point(&c.Spec.SuccessfulJobsHistoryLimit, 3)
 	poddefaults.Point(&c.Spec.FailedJobsHistoryLimit, 1)
 	fillConditions(c.Spec.JobTemplate.Spec.PodFailurePolicy)
-	poddefaults.Spec(&c.Spec.JobTemplate.Spec.Template.Spec)
+	podSpecDefaults(&c.Spec.JobTemplate.Spec.Template.Spec)
 }
 
 func fillConditions(p *batchv1.PodFailurePolicy) {

@@ -27,7 +27,7 @@ func podsOf(d Document, object *unstructured.Unstructured, extra []string) (pods
 	for _, path := range extra {
 		template := strings.Split(path, ".")
 		pods = append(pods, podAt(d, object, template, "", func(of *document.Document) *document.Document {
-			return workload.PodAt(template, of)
+			return workload.Pod(admit.WorkloadKind{Template: template}, of)
 		})...)
 	}
 	return pods

@@ -133,11 +133,11 @@ func missText(r metav1.LabelSelectorRequirement, of labels.Set, whose string) st
 	case r.Operator == metav1.LabelSelectorOpNotIn:
 		return fmt.Sprintf("leaves out %s: %s, which %s has", r.Key, is, whose)
 	case r.Operator == metav1.LabelSelectorOpDoesNotExist:
-		return fmt.Sprintf("%s, as %s has", selector.Text(r), whose)
+		return fmt.Sprintf("%s, as %s has", Asks(r), whose)
 	case has && r.Operator == metav1.LabelSelectorOpIn:
-		return fmt.Sprintf("%s, and %s has %s: %s", selector.Text(r), whose, r.Key, is)
+		return fmt.Sprintf("%s, and %s has %s: %s", Asks(r), whose, r.Key, is)
 	}
-	return fmt.Sprintf("%s, which %s does not have", selector.Text(r), whose)
+	return fmt.Sprintf("%s, which %s does not have", Asks(r), whose)
 }
 
 // meets reports whether labels meet a part of a selector.
@@ -150,7 +150,7 @@ func meets(of labels.Set, r metav1.LabelSelectorRequirement) bool {
 func textOf(wanted []metav1.LabelSelectorRequirement) string {
 	texts := make([]string, len(wanted))
 	for i, w := range wanted {
-		texts[i] = selector.Text(w)
+		texts[i] = Asks(w)
 	}
 	return strings.Join(texts, " and ")
 }

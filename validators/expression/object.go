@@ -97,9 +97,9 @@ func (o *object) Get(key ref.Val) ref.Val {
 // Iterator returns the keys in the order of the document.
 func (o *object) Iterator() traits.Iterator { return &keys{reader: o.reader, rest: o.raw.Children()} }
 
-func (o *object) Size() ref.Val             { return types.Int(o.raw.Size()) }
-func (o *object) IsZeroValue() bool         { return o.Size() == types.IntZero }
-func (o *object) Type() ref.Type            { return types.MapType }
+func (o *object) Size() ref.Val     { return types.Int(o.raw.Size()) }
+func (o *object) IsZeroValue() bool { return o.Size() == types.IntZero }
+func (o *object) Type() ref.Type    { return types.MapType }
 
 // Equal implements ref.Val, as maps of the library do.
 func (o *object) Equal(other ref.Val) ref.Val {

@@ -83,11 +83,6 @@ func hashOf(workload admit.Meta) string {
 	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
-// PodAt returns the pod of a template in a kind of which nothing else is known, as Pod does.
-func PodAt(path []string, workload *document.Document) *document.Document {
-	return Pod(admit.WorkloadKind{Template: path}, workload)
-}
-
 // podMaker completes a pod as the controller of its kind does.
 type podMaker struct {
 	owner admit.Meta

@@ -20,8 +20,11 @@ type Mask struct {
 	Secret bool
 
 	copies [][]string // paths to which a hidden value was copied
-	values []string   // that were found, and must not be quoted in a text
+	values []string   // that were hidden
 }
+
+// Values returns the texts that were hidden, which must not be quoted elsewhere, in no order.
+func (m *Mask) Values() []string { return slices.Clone(m.values) }
 
 // isHidden reports whether the value at a path is hidden as a whole. Members of annotations are, but not the map.
 func (m *Mask) isHidden(at []string, secret bool) bool {
@@ -79,7 +82,7 @@ func (m *Mask) under(at []string) bool {
 	return false
 }
 
-// Value returns a value at a path of an object without what is hidden in it. It remembers what it hides, for Text.
+// Value returns a value at a path of an object without what is hidden in it. It remembers what it hides.
 func (m *Mask) Value(at []string, value any) any {
 	if m.Show {
 		return value

@@ -47,25 +47,6 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestText: validation errors quote values, also those that are not in the event.
-func TestText(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{`x: metadata.annotations[a]: Invalid value: "v a\"l": must be b`, `x: metadata.annotations[a]: Invalid value: "***": must be b`},
-		{`spec.containers[0].env[1].value: Invalid value: "v": no`, `spec.containers[0].env[1].value: Invalid value: "***": no`},
-		{`metadata.annotations: Invalid value: "cut off`, `metadata.annotations: Invalid value: "***"`},
-		{`data[k]: Unsupported value: 12: no`, `data[k]: Unsupported value: "***": no`},
-		{`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "v"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`,
-			`label-rules: metadata.annotations[a/b]: Forbidden: rule r: is immutable and was "***"; keep that value; denied-names: metadata.name: Forbidden: "n" is bad (refusal 01234567)`},
-		{`metadata.annotations[a]: Required value: set it`, `metadata.annotations[a]: Required value: set it`},
-		{`metadata.annotations[a]: Forbidden: may not be set`, `metadata.annotations[a]: Forbidden: may not be set`},
-		{`metadata.labels[a]: Invalid value: "v": must be b`, `metadata.labels[a]: Invalid value: "v": must be b`},
-	} {
-		if got := (&Mask{}).Text(c.text); got != c.want {
-			t.Errorf("%s\nwant\n%s", got, c.want)
-		}
-	}
-}
-
 // tokens splits a JSON pointer without escapes.
 func tokens(pointer string) []string {
 	if pointer == "" {

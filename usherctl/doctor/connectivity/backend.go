@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/parallel"
 )
 
 // backend describes the server behind the client configuration of one or several webhooks, as far as it could be read.
@@ -47,7 +48,7 @@ func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
 			}
 		})
 	}
-	reader.InParallel(calls...)
+	parallel.Run(calls...)
 }
 
 // read reads a Service and its endpoints, and makes a handshake.

@@ -1,4 +1,4 @@
-package mask
+package explain
 
 import (
 	"cmp"
@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"usher.dev/usher/server/recording/mask"
 )
 
-// FieldTypes matches the types of validation errors, as their texts begin.
-const FieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
+// fieldTypes matches the types of validation errors, as their texts begin.
+const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
 
 var (
 	// problem matches the beginning of a validation error: FIELD: TYPE:
-	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + FieldTypes + `)(?:: |$)`)
+	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)
 	// hiddenField matches the paths of fields that are hidden.
 	hiddenField = regexp.MustCompile(`(?:^|[.\[])(?:annotations|env\[\d+\]|env|data|stringData)(?:$|[.\[])`)
 	// quotation matches a quoted value, also if it is cut off.
@@ -35,9 +37,9 @@ func unquoted(text string) string {
 			continue
 		}
 		b.WriteString(text[done:at[1]])
-		detail := quotation.ReplaceAllString(text[at[1]:end], `"`+Hidden+`"`)
+		detail := quotation.ReplaceAllString(text[at[1]:end], `"`+mask.Hidden+`"`)
 		if kind := text[at[4]:at[5]]; strings.HasSuffix(kind, " value") && kind != "Required value" || kind == "Not found" {
-			detail = bareValue.ReplaceAllString(detail, `"`+Hidden+`"`)
+			detail = bareValue.ReplaceAllString(detail, `"`+mask.Hidden+`"`)
 		}
 		b.WriteString(detail)
 		done = end
@@ -45,19 +47,19 @@ func unquoted(text string) string {
 	return b.String() + text[done:]
 }
 
-// Text returns a text without the values that were hidden, and without what validation errors quote of such fields.
-func (m *Mask) Text(text string) string {
+// maskText returns a text without the values that a mask has hidden, and without what validation errors quote of such fields.
+func maskText(m *mask.Mask, text string) string {
 	if m.Show || text == "" {
 		return text
 	}
 	text = unquoted(text)
 	const short = 4
-	for _, value := range m.longestFirst() {
+	for _, value := range longestFirst(m.Values()) {
 		for _, form := range []string{value, inner(value)} {
 			if len(value) < short {
-				text = strings.ReplaceAll(text, `"`+form+`"`, `"`+Hidden+`"`)
+				text = strings.ReplaceAll(text, `"`+form+`"`, `"`+mask.Hidden+`"`)
 			} else {
-				text = strings.ReplaceAll(text, form, Hidden)
+				text = strings.ReplaceAll(text, form, mask.Hidden)
 			}
 		}
 	}
@@ -69,16 +71,15 @@ func inner(value string) string {
 	return text[1 : len(text)-1]
 }
 
-func (m *Mask) longestFirst() []string {
-	slices.SortFunc(m.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	m.values = slices.Compact(m.values)
-	return m.values
+func longestFirst(values []string) []string {
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.Compact(values)
 }
 
-// Texts hides in each text of a list.
-func (m *Mask) Texts(all []string) []string {
+// maskTexts hides in each text of a list.
+func maskTexts(m *mask.Mask, all []string) []string {
 	for i := range all {
-		all[i] = m.Text(all[i])
+		all[i] = maskText(m, all[i])
 	}
 	return all
 }
