@@ -122,7 +122,7 @@ func readItems(in *values, decode func([]byte) (*item, error)) (items []runtime.
 		return nil, in.decode(&items)
 	}
 	var raw []byte
-	err = in.elements(func() (err error) {
+	err = in.list('[', ']', func() (err error) {
 		if raw, err = in.next(raw); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,8 +63,8 @@ func (f *files) report(c *Cluster, err error) {
 	}
 }
 
-// read returns the contents of the files in the directory whose names end in .yaml, .yml or .json, without
-// subdirectories and hidden files. If the directory is a mounted ConfigMap, all contents are of the same version.
+// read returns the contents of the files in the directory that manifest.Names names. If the directory is a mounted ConfigMap, all
+// contents are of the same version.
 func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 	if f.dir == "" {
 		return nil, sum, nil
@@ -74,18 +73,14 @@ func (f *files) read() (contents map[string][]byte, sum poll.Sum, err error) {
 	if version, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
 		dir = version
 	}
-	entries, err := os.ReadDir(dir)
+	names, err := manifest.Names(dir)
 	if err != nil {
 		return nil, sum, fmt.Errorf("cluster files: %w", err)
 	}
 	contents = map[string][]byte{}
 	var texts [][]byte // names and contents
 	var problems []error
-	for _, entry := range entries {
-		name := entry.Name()
-		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
-			continue
-		}
+	for _, name := range names {
 		content, err := poll.ReadFile(filepath.Join(dir, name), manifest.MaxBytes)
 		if err != nil {
 			problems = append(problems, err)

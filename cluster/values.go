@@ -96,9 +96,7 @@ func (v *values) members(each func(name string) error) error {
 	})
 }
 
-// elements calls a function for each element of an array, which must read the value.
-func (v *values) elements(each func() error) error { return v.list('[', ']', each) }
-
+// list calls a function for each part of an array or object, with its brackets, which must read the part.
 func (v *values) list(open, end byte, each func() error) error {
 	if err := v.expect(open); err != nil {
 		return err
