@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -185,4 +186,17 @@ func caData(s State) map[string][]byte {
 // tlsData returns the data of usher-tls for a state.
 func tlsData(s State) map[string][]byte {
 	return map[string][]byte{certs.CertFile: s.Leaf.Cert, certs.KeyFile: s.Leaf.Key, certs.CACertFile: s.Bundle}
+}
+
+// SecretRights are the rights of a keeper in the namespace of its Service. Creating by server-side apply is the verb
+// create with a name, so that no right to create other Secrets is needed.
+func SecretRights() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{CASecret, TLSSecret},
+		Verbs: []string{"get", "create", "patch", "update"}}}
+}
+
+// ConfigurationRights are the rights of a keeper in the cluster.
+func ConfigurationRights() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: Collections,
+		ResourceNames: []string{Configuration}, Verbs: []string{"get", "update"}}}
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 )
 
 // Subject is the object that profiles are matched with: a pod or a reservation as submitted.
@@ -110,4 +111,41 @@ func judgeNamespaces(selector labels.Selector, ask *asker) (Outcome, error) {
 		}
 	}
 	return "", nil
+}
+
+// draws reports whether the profile applies to the workload of a subject.
+func (p *Profile) draws(s Subject) bool {
+	return p.percent == 100 || p.percent > 0 && s.workload().Draw(p.Name) < p.percent
+}
+
+func (s Subject) workload() admit.Origin {
+	if s.Workload == nil {
+		return admit.Origin{}
+	}
+	return s.Workload()
+}
+
+// index files each profile once: under a label of the pod if its selector requires one, otherwise under a label of the
+// namespace.
+func (s *Set) index() {
+	var byPod, byNamespace []int
+	for i, p := range s.profiles {
+		if len(selector.Terms(p.selector)) > 0 || p.namespaces == nil {
+			byPod = append(byPod, i)
+		} else {
+			byNamespace = append(byNamespace, i)
+		}
+	}
+	s.pods = newIndex(byPod, func(i int) labels.Selector { return s.profiles[i].selector })
+	s.spaces = newIndex(byNamespace, func(i int) labels.Selector { return s.profiles[i].namespaces })
+}
+
+func newIndex(numbers []int, selects func(int) labels.Selector) selector.Index[string] {
+	return selector.NewIndex(func(yield func(int, []selector.Term[string]) bool) {
+		for _, i := range numbers {
+			if !yield(i, selector.Terms(selects(i))) {
+				return
+			}
+		}
+	})
 }

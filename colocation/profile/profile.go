@@ -4,6 +4,9 @@
 package profile
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -58,4 +61,16 @@ func (s *Set) Profiles() []*Profile {
 		return nil
 	}
 	return s.profiles
+}
+
+// Pair is a label or an annotation.
+type Pair struct{ Key, Value string }
+
+// Sorted returns the pairs of a map by key, for a deterministic order.
+func Sorted(m map[string]string) []Pair {
+	pairs := make([]Pair, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		pairs = append(pairs, Pair{key, m[key]})
+	}
+	return pairs
 }

@@ -5,10 +5,13 @@
 package slo
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/admit/document"
+	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/internal/selector"
 )
 
@@ -154,4 +157,45 @@ func (c *Config) entriesOf(s *section) []entry { return c.entries[s.first:s.last
 func (c *Config) path(e *entry) *field.Path {
 	s := &c.sections[e.section]
 	return pathOf(s.key).Child(s.list).Index(e.number)
+}
+
+// Keys returns the data keys that are checked, in the order in which problems are reported.
+func Keys() []string {
+	keys := make([]string, len(tables))
+	for i := range tables {
+		keys[i] = tables[i].key
+	}
+	return keys
+}
+
+// Changed returns the keys whose configuration differs between two versions of a ConfigMap's data. The layout of the
+// JSON and the order of its members make no difference. old is nil if there is no previous version. A removed key has
+// not changed: there is nothing to check.
+func Changed(old, data map[string]string) func(key string) bool {
+	changed := map[string]bool{}
+	for i := range tables {
+		key := tables[i].key
+		changed[key] = data[key] != "" && (old == nil || !document.SameText(old[key], data[key]))
+	}
+	return func(key string) bool { return changed[key] }
+}
+
+// warnOfKeys warns of data keys that look misspelt. Other unknown keys are ignored: third parties use the ConfigMap
+// too.
+func (c *Config) warnOfKeys(data map[string]string) {
+	keys := Keys()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if nearest.Of(key, keys) != "" && !slices.Contains(keys, key) {
+			c.warn(Warning{key, pathOf(key).String() + ": unknown" + suggestion(key, keys)})
+		}
+	}
+}
+
+// suggestion suggests the known name that is most similar to a misspelt one; without one, it says what happens to the
+// field.
+func suggestion(name string, known []string) string {
+	if best := nearest.Of(name, known); best != "" {
+		return "; is it " + best + "?"
+	}
+	return ", so without effect"
 }

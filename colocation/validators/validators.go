@@ -104,30 +104,22 @@ func Nodes(policy *config.Policy, configMap types.NamespacedName, ask NodeQuesti
 
 // ConfigMaps returns the checks of the SLO configuration.
 func ConfigMaps(options SLOOptions, nodes AllNodes) []admit.Validator[views.ConfigMap] {
-	return []admit.Validator[views.ConfigMap]{
-		sloConfig(options, nodes),
-	}
+	return []admit.Validator[views.ConfigMap]{sloConfig(options, nodes)}
 }
 
 // Profiles returns the checks of colocation profiles that are created or updated.
 func Profiles(profiles func() (*profile.Set, error), classes priorityClasses) []admit.Validator[views.ColocationProfile] {
-	return []admit.Validator[views.ColocationProfile]{
-		colocationProfile(profiles, classes),
-	}
+	return []admit.Validator[views.ColocationProfile]{colocationProfile(profiles, classes)}
 }
 
 // QuotaProfiles returns the checks of elastic quota profiles that are created or updated.
 func QuotaProfiles() []admit.Validator[views.QuotaProfile] {
-	return []admit.Validator[views.QuotaProfile]{
-		quotaProfile(),
-	}
+	return []admit.Validator[views.QuotaProfile]{quotaProfile()}
 }
 
 // ReservationChecks returns the checks of reservations that are created or updated.
 func ReservationChecks() []admit.Validator[views.Reservation] {
-	return []admit.Validator[views.Reservation]{
-		reservation(),
-	}
+	return []admit.Validator[views.Reservation]{reservation()}
 }
 
 // ElasticQuotas returns the checks of elastic quotas that are created, updated or deleted. quota-rules is last, because
