@@ -166,3 +166,21 @@ func (o *object) whole() traits.Mapper {
 	}
 	return o.all
 }
+
+// keys iterates over the keys of an object, as a traits.Iterator.
+type keys struct {
+	iterator
+	reader *reader
+	rest   document.Children
+}
+
+func (k *keys) HasNext() ref.Val { return types.Bool(k.rest.More()) }
+
+func (k *keys) Next() ref.Val {
+	k.reader.step()
+	if !k.rest.More() {
+		return nil
+	}
+	next := k.rest.Next()
+	return types.String(next.Key())
+}
