@@ -12,7 +12,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestExamples runs the examples of the commands' help that need a cluster; test/process runs the others. `certs rotate` is left out: it
+// TestExamples runs the examples of both programs' help that need a cluster; test/process and usherctl/process run the others. `certs rotate` is left out: it
 // needs managed certificates, and ./certificates runs it.
 func TestExamples(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
@@ -37,9 +37,12 @@ func TestExamples(t *testing.T) {
 	more := map[string][]string{"webhooks apply": {"--yes", policy, "--ca-file=" + usher.CAFile}, "explain --cluster=api": {policy}}
 	ran := 0
 	for _, block := range regexp.MustCompile(`(?s)\nExamples:\n.*?\n\n`).FindAllString(string(page), -1) {
-		for _, line := range regexp.MustCompile(`(?m)^  usher (doctor$|webhooks (apply|remove)|.*--cluster=api).*`).FindAllString(block, -1) {
-			words := strings.Fields(line)[1:]
-			out, err := usher.Run(ctx, append(append(words, "--kubeconfig="+cluster.AdminKubeconfig()), more[strings.Join(words[:min(2, len(words))], " ")]...)...)
+		for _, line := range regexp.MustCompile(`(?m)^  (?:usher|usherctl) (doctor$|webhooks (apply|remove)|.*--cluster=api).*`).FindAllString(block, -1) {
+			words, run := strings.Fields(line)[1:], usher.Run
+			if strings.HasPrefix(line, "  usherctl ") {
+				run = cluster.Usherctl
+			}
+			out, err := run(ctx, append(append(words, "--kubeconfig="+cluster.AdminKubeconfig()), more[strings.Join(words[:min(2, len(words))], " ")]...)...)
 			var ended *exec.ExitError
 			if err != nil && (!errors.As(err, &ended) || ended.ExitCode() != 1) || out == "" {
 				t.Errorf("%s: %v\n%s", line, err, out)
