@@ -189,39 +189,8 @@ func (r *Request) DropNotes() { r.notes = notes{} }
 // AuditAnnotations returns the audit annotations recorded so far.
 func (r *Request) AuditAnnotations() map[string]string { return r.audit }
 
-// Tolerate reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
-// the audit log by an annotation, and to the operator by a counter. reason is one of a small closed set, in kebab-case.
-// An argument that is an error may quote the object, and is left out of the annotation.
-func (r *Request) Tolerate(reason, format string, args ...any) {
-	r.Warnf(format, args...)
-	r.Audit("trouble."+reason, fmt.Sprintf(format, withoutErrors(args)...))
-	r.tolerated = append(r.tolerated, reason)
-}
-
-// withoutErrors returns arguments with errors replaced by what they say of a rule, or by an ellipsis.
-func withoutErrors(args []any) []any {
-	args = slices.Clone(args)
-	for i, arg := range args {
-		if problem, ok := arg.(*field.Error); ok {
-			args[i] = RuleOf(problem)
-		} else if _, ok := arg.(error); ok {
-			args[i] = "…"
-		}
-	}
-	return args
-}
-
 // ToleratedErrors returns the reasons passed to Tolerate so far.
 func (r *Request) ToleratedErrors() []string { return r.tolerated }
-
-// abridge cuts text to at most n characters, and keeps its end: a problem begins with its field and ends with its rule.
-func abridge(text string, n int) string {
-	all := []rune(text)
-	if len(all) <= n {
-		return text
-	}
-	return string(all[:n/2-1]) + "…" + string(all[len(all)-n/2:])
-}
 
 // Shorten cuts text to at most n characters; the last one is then an ellipsis.
 func Shorten(text string, n int) string {
@@ -237,4 +206,20 @@ func Shorten(text string, n int) string {
 		}
 	}
 	return text
+}
+
+// Explained reports whether lines of Explain are shown.
+func (r *Request) Explained() bool { return r.explanation.wanted }
+
+// takeWhy returns the lines of a step that has ended, with one for each field that it refuses.
+func (r *Request) takeWhy(done StepResult) []string {
+	if !r.explanation.wanted {
+		return nil
+	}
+	for _, refused := range done.Refused[:min(len(done.Refused), maxRefused)] {
+		r.Explain("refuses the request because of %s", refused.Field)
+	}
+	lines := r.explanation.lines
+	r.explanation.lines = nil
+	return lines
 }

@@ -57,23 +57,6 @@ type step struct {
 	ofPods     bool       // as in Validator
 }
 
-// Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
-// refuses or fails ends the chain. view makes the view that the steps work on. All steps are in mode enforce; see
-// WithModes.
-func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
-	c := Chain{mutates: true}
-	for _, m := range mutators {
-		c.steps = append(c.steps, step{
-			Step:    Step{Name: m.Name, Doc: m.Doc, Gate: m.Gate, Mode: Enforce, Needs: m.Needs, Section: m.Section, Idle: m.Idle},
-			mutates: true,
-			run: func(ctx context.Context, req *Request) (field.ErrorList, error) {
-				return Classify(m.Run(ctx, req, view(req.Object)))
-			},
-		})
-	}
-	return c
-}
-
 // Validate makes a chain of validators. All of them run, in mode enforce or in their own; see WithModes. It panics if a validator with
 // a Commit is not the last one: this is a programming error, and chains are made at startup.
 func Validate[T any](view func(*document.Document) *T, validators []Validator[T]) Chain {
@@ -154,9 +137,6 @@ func (c Chain) Uncommitted() Chain {
 // Commits reports whether the chain has a check with a Commit, and so must be registered as having side effects. Checks
 // left out by Gated count, too, so that the registration does not depend on the gates.
 func (c Chain) Commits() bool { return c.commits }
-
-// Mutates reports whether the chain may return a patch.
-func (c Chain) Mutates() bool { return c.mutates }
 
 // Steps returns the steps in order.
 func (c Chain) Steps() []Step {

@@ -37,9 +37,6 @@ func (r *Request) Explain(format string, args ...string) {
 	r.explanation.lines = append(r.explanation.lines, Shorten(fmt.Sprintf(format, all...), explanationLength))
 }
 
-// Explained reports whether lines of Explain are shown.
-func (r *Request) Explained() bool { return r.explanation.wanted }
-
 // Explained returns the chain with the results of its steps saying why.
 func (c Chain) Explained() Chain {
 	c.explained = true
@@ -87,17 +84,4 @@ func inLine(raw []byte) string {
 	var b bytes.Buffer
 	_ = json.Compact(&b, raw) // the JSON is valid: it was scanned or encoded by us
 	return b.String()
-}
-
-// takeWhy returns the lines of a step that has ended, with one for each field that it refuses.
-func (r *Request) takeWhy(done StepResult) []string {
-	if !r.explanation.wanted {
-		return nil
-	}
-	for _, refused := range done.Refused[:min(len(done.Refused), maxRefused)] {
-		r.Explain("refuses the request because of %s", refused.Field)
-	}
-	lines := r.explanation.lines
-	r.explanation.lines = nil
-	return lines
 }

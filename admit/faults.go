@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -48,3 +49,25 @@ func (e *NoResultError) Error() string { return fmt.Sprintf("rule %s: %v", e.Rul
 
 // Unwrap returns why the rule has no result.
 func (e *NoResultError) Unwrap() error { return e.Why }
+
+// Tolerate reports bad input that must not stop the request, above all a node's heartbeat: to the user by a warning, to
+// the audit log by an annotation, and to the operator by a counter. reason is one of a small closed set, in kebab-case.
+// An argument that is an error may quote the object, and is left out of the annotation.
+func (r *Request) Tolerate(reason, format string, args ...any) {
+	r.Warnf(format, args...)
+	r.Audit("trouble."+reason, fmt.Sprintf(format, withoutErrors(args)...))
+	r.tolerated = append(r.tolerated, reason)
+}
+
+// withoutErrors returns arguments with errors replaced by what they say of a rule, or by an ellipsis.
+func withoutErrors(args []any) []any {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if problem, ok := arg.(*field.Error); ok {
+			args[i] = RuleOf(problem)
+		} else if _, ok := arg.(error); ok {
+			args[i] = "…"
+		}
+	}
+	return args
+}

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -37,40 +38,9 @@ func Pods(operations ...admissionv1.Operation) []Match {
 	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), operations, "pods")
 }
 
-// EphemeralContainers matches updates of the ephemeral containers of pods, whose objects are the whole pods.
-func EphemeralContainers() []Match {
-	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{admissionv1.Update}, "pods/ephemeralcontainers")
-}
-
 // NodeStatus matches the updates of node status by which kubelets report: heartbeats.
 func NodeStatus() []Match {
 	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Node"), []admissionv1.Operation{admissionv1.Update}, nodeStatus)
-}
-
-// Workloads matches operations on the workloads whose pods are made from a template: Deployments, StatefulSets,
-// DaemonSets, Jobs and CronJobs.
-func Workloads(operations ...admissionv1.Operation) (all []Match) {
-	for _, w := range []struct{ group, kind, resource string }{
-		{"apps", "Deployment", "deployments"}, {"apps", "StatefulSet", "statefulsets"}, {"apps", "DaemonSet", "daemonsets"},
-		{"batch", "Job", "jobs"}, {"batch", "CronJob", "cronjobs"},
-	} {
-		kind := schema.GroupVersionKind{Group: w.group, Version: "v1", Kind: w.kind}
-		all = append(all, Namespaced(kind, operations, w.resource)...)
-	}
-	return all
-}
-
-// Namespaces matches operations on Namespaces, and on their subresources, which may change labels, too.
-func Namespaces(operations ...admissionv1.Operation) []Match {
-	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Namespace"), operations, "namespaces", "namespaces/status", "namespaces/finalize")
-}
-
-// AnyKind matches what rules name, whatever its kind.
-func AnyKind(rules []Rule) (all []Match) {
-	for _, rule := range rules {
-		all = append(all, Match{Rule: rule})
-	}
-	return all
 }
 
 // MirrorPods exempts the mirror pods of a kubelet, which runs its static pods whatever admission decides. It returns
@@ -167,4 +137,64 @@ func (m Match) isFor(req *Request) bool {
 // KindText returns a kind as messages name it, such as apps/v1 Deployment.
 func KindText(k metav1.GroupVersionKind) string {
 	return metav1.GroupVersion{Group: k.Group, Version: k.Version}.String() + " " + k.Kind
+}
+
+// Heartbeat reports whether kubelets write their nodes' status through the route. Such a route never refuses and never
+// fails: on any error the write passes unchanged, with a warning.
+func (r Route) Heartbeat() bool {
+	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Resources, nodeStatus) })
+}
+
+// Unused returns why the route checks and changes nothing, whatever the request: it is switched off, or the policy uses
+// it for nothing. It returns "" for all others. Such a route is not registered, unless a registration is older.
+func (r Route) Unused() string {
+	switch {
+	case r.Off:
+		return "is switched off by feature gates"
+	case len(r.For) == 0:
+		return "is used by no section of the policy"
+	}
+	return ""
+}
+
+// ResourceName returns the resource of the request as rules write it, such as pods or pods/exec.
+func (r *Request) ResourceName() string {
+	if r.SubResource == "" {
+		return r.resource().Resource
+	}
+	return r.resource().Resource + "/" + r.SubResource
+}
+
+// resource returns the resource of the request. If a hand-written review leaves it out, it is guessed from the kind.
+func (r *Request) resource() metav1.GroupVersionResource {
+	if r.Resource.Resource != "" {
+		return r.Resource
+	}
+	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(r.Kind))
+	return metav1.GroupVersionResource(guessed)
+}
+
+// MirrorPod reports whether the request comes from a kubelet and is about a mirror pod of its own node. A mirror pod is
+// the API server's image of a static pod, which the kubelet runs whatever admission decides, so changing or refusing it
+// would only hide it. The annotation alone is no proof: the API server accepts it from any user who sets spec.nodeName.
+func (r *Request) MirrorPod() bool {
+	if !r.ByKubelet() {
+		return false
+	}
+	pod := AsPod(r.Object)
+	return r.ByKubeletOf(pod.NodeName()) && pod.annotation(corev1.MirrorPodAnnotationKey).Exists()
+}
+
+// ByKubelet reports whether a kubelet sent the request, of whichever node: the user name has the prefix that kubelets
+// have (Kubernetes documentation, "Using Node Authorization").
+func (r *Request) ByKubelet() bool { return strings.HasPrefix(r.UserInfo.Username, kubeletPrefix) }
+
+// The API server authenticates a kubelet as system:node:NAME in the group system:nodes.
+const kubeletPrefix, kubeletGroup = "system:node:", "system:nodes"
+
+// ByKubeletOf reports whether the kubelet of the given node sent the request. It also checks the group, as the Node
+// authorizer does.
+func (r *Request) ByKubeletOf(node string) bool {
+	name, ok := strings.CutPrefix(r.UserInfo.Username, kubeletPrefix)
+	return ok && node != "" && name == node && slices.Contains(r.UserInfo.Groups, kubeletGroup)
 }

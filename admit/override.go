@@ -96,16 +96,6 @@ func (c Chain) WithOverrides(of func(Step) Overriding) Chain {
 	return c.with(func(s *step) { s.overriding = of(s.Step) })
 }
 
-// resolve returns the mode of the step for a request, and the override that sets it, or nil.
-func (s *step) resolve(req *Request) (Mode, *Override, error) {
-	if s.overriding != nil {
-		if mode, o, err := s.overriding(req); o != nil || err != nil {
-			return mode, o, err
-		}
-	}
-	return s.Mode, nil, nil
-}
-
 // ModeOf returns the mode that a step of the running chain has for the request; otherwise, if the chain does not have the
 // step, or if its mode cannot be decided yet, so that the step will fail.
 func (r *Request) ModeOf(name string, otherwise Mode) Mode {

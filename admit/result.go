@@ -1,7 +1,9 @@
 package admit
 
 import (
+	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,20 +37,6 @@ type StepResult struct {
 	Duration time.Duration
 }
 
-// Changed returns the names of the steps that changed the object, in order.
-func (r Result) Changed() []string {
-	var names []string
-	for i := range r.Steps {
-		if s := &r.Steps[i]; s.Changed {
-			if names == nil {
-				names = make([]string, 0, len(r.Steps)-i)
-			}
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
 // PanicError is the failure of a step that panicked.
 type PanicError struct {
 	Cause any
@@ -72,4 +60,43 @@ func problems(s StepResult) []Problem {
 		list[i] = Problem{s.Name, err}
 	}
 	return list
+}
+
+// warn warns of what the step would refuse in mode enforce.
+func (s step) warn(req *Request, done StepResult) {
+	begin := "would be denied by " + s.Name
+	if s.ofPods {
+		begin = "its pods would be denied"
+	}
+	begin += done.Override.exempts()
+	for _, p := range done.Refused[:min(len(done.Refused), maxWarned)] {
+		req.Warnf("%s", abridge(fmt.Sprintf("%s: %s", begin, p), warningLength))
+	}
+	if more := len(done.Refused) - maxWarned; more > 0 {
+		req.Warnf("%s: and %d more reasons", begin, more)
+	}
+}
+
+// inShort returns the paths and types of problems for the audit log, without values.
+func inShort(problems field.ErrorList) string {
+	var texts []string
+	for _, p := range problems[:min(len(problems), maxAudited)] {
+		texts = append(texts, RuleOf(p))
+	}
+	if more := len(problems) - maxAudited; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// The maximum numbers of problems in an audit annotation, and of problems of a step that become warnings.
+const maxAudited, maxWarned = 10, 3
+
+// abridge cuts text to at most n characters, and keeps its end: a problem begins with its field and ends with its rule.
+func abridge(text string, n int) string {
+	all := []rune(text)
+	if len(all) <= n {
+		return text
+	}
+	return string(all[:n/2-1]) + "…" + string(all[len(all)-n/2:])
 }

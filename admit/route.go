@@ -143,24 +143,6 @@ func (r Route) SideEffects() registration.SideEffectClass {
 	return registration.SideEffectClassNone
 }
 
-// Heartbeat reports whether kubelets write their nodes' status through the route. Such a route never refuses and never
-// fails: on any error the write passes unchanged, with a warning.
-func (r Route) Heartbeat() bool {
-	return slices.ContainsFunc(r.For, func(m Match) bool { return slices.Contains(m.Resources, nodeStatus) })
-}
-
-// Unused returns why the route checks and changes nothing, whatever the request: it is switched off, or the policy uses
-// it for nothing. It returns "" for all others. Such a route is not registered, unless a registration is older.
-func (r Route) Unused() string {
-	switch {
-	case r.Off:
-		return "is switched off by feature gates"
-	case len(r.For) == 0:
-		return "is used by no section of the policy"
-	}
-	return ""
-}
-
 // JudgesItself reports whether the route covers a request for more than the pods of a workload: a step judges the object itself.
 func (r Route) JudgesItself(req *Request) bool {
 	ofPods := false

@@ -6,7 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -103,23 +103,6 @@ func (r *Request) AboutNamespace() bool {
 	return of.Resource == "namespaces" && of.Group == ""
 }
 
-// ResourceName returns the resource of the request as rules write it, such as pods or pods/exec.
-func (r *Request) ResourceName() string {
-	if r.SubResource == "" {
-		return r.resource().Resource
-	}
-	return r.resource().Resource + "/" + r.SubResource
-}
-
-// resource returns the resource of the request. If a hand-written review leaves it out, it is guessed from the kind.
-func (r *Request) resource() metav1.GroupVersionResource {
-	if r.Resource.Resource != "" {
-		return r.Resource
-	}
-	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(r.Kind))
-	return metav1.GroupVersionResource(guessed)
-}
-
 // Ratchet says which objects of a request a rule selects: the one under review, and the stored one. An object that is
 // absent is not selected. What a rule finds wrong in a stored object may stay; an update may only not add to it.
 type Ratchet struct{ Is, Was bool }
@@ -133,3 +116,34 @@ func (r Ratchet) Either() bool { return r.Is || r.Was }
 
 // Both reports whether the rule selects both objects, so that no update of labels begins it.
 func (r Ratchet) Both() bool { return r.Is && r.Was }
+
+// Workloads matches operations on the workloads whose pods are made from a template: Deployments, StatefulSets,
+// DaemonSets, Jobs and CronJobs.
+func Workloads(operations ...admissionv1.Operation) (all []Match) {
+	for _, w := range []struct{ group, kind, resource string }{
+		{"apps", "Deployment", "deployments"}, {"apps", "StatefulSet", "statefulsets"}, {"apps", "DaemonSet", "daemonsets"},
+		{"batch", "Job", "jobs"}, {"batch", "CronJob", "cronjobs"},
+	} {
+		kind := schema.GroupVersionKind{Group: w.group, Version: "v1", Kind: w.kind}
+		all = append(all, Namespaced(kind, operations, w.resource)...)
+	}
+	return all
+}
+
+// Namespaces matches operations on Namespaces, and on their subresources, which may change labels, too.
+func Namespaces(operations ...admissionv1.Operation) []Match {
+	return ClusterScoped(corev1.SchemeGroupVersion.WithKind("Namespace"), operations, "namespaces", "namespaces/status", "namespaces/finalize")
+}
+
+// AnyKind matches what rules name, whatever its kind.
+func AnyKind(rules []Rule) (all []Match) {
+	for _, rule := range rules {
+		all = append(all, Match{Rule: rule})
+	}
+	return all
+}
+
+// EphemeralContainers matches updates of the ephemeral containers of pods, whose objects are the whole pods.
+func EphemeralContainers() []Match {
+	return Namespaced(corev1.SchemeGroupVersion.WithKind("Pod"), []admissionv1.Operation{admissionv1.Update}, "pods/ephemeralcontainers")
+}

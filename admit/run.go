@@ -157,36 +157,6 @@ func (s step) reportUnenforced(req *Request, done StepResult) {
 	}
 }
 
-// warn warns of what the step would refuse in mode enforce.
-func (s step) warn(req *Request, done StepResult) {
-	begin := "would be denied by " + s.Name
-	if s.ofPods {
-		begin = "its pods would be denied"
-	}
-	begin += done.Override.exempts()
-	for _, p := range done.Refused[:min(len(done.Refused), maxWarned)] {
-		req.Warnf("%s", abridge(fmt.Sprintf("%s: %s", begin, p), warningLength))
-	}
-	if more := len(done.Refused) - maxWarned; more > 0 {
-		req.Warnf("%s: and %d more reasons", begin, more)
-	}
-}
-
-// inShort returns the paths and types of problems for the audit log, without values.
-func inShort(problems field.ErrorList) string {
-	var texts []string
-	for _, p := range problems[:min(len(problems), maxAudited)] {
-		texts = append(texts, RuleOf(p))
-	}
-	if more := len(problems) - maxAudited; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(texts, "; ")
-}
-
-// The maximum numbers of problems in an audit annotation, and of problems of a step that become warnings.
-const maxAudited, maxWarned = 10, 3
-
 // isBug reports whether a failure is a step's mistake that no object excuses.
 func isBug(err error) bool {
 	_, panicked := errors.AsType[*PanicError](err)
@@ -212,4 +182,48 @@ func (r *Request) Unreadable() *field.Error {
 		}
 	}
 	return nil
+}
+
+// Mutates reports whether the chain may return a patch.
+func (c Chain) Mutates() bool { return c.mutates }
+
+// Mutate makes a chain of mutators. They run in order, and each sees the edits of those before it; the first that
+// refuses or fails ends the chain. view makes the view that the steps work on. All steps are in mode enforce; see
+// WithModes.
+func Mutate[T any](view func(*document.Document) *T, mutators []Mutator[T]) Chain {
+	c := Chain{mutates: true}
+	for _, m := range mutators {
+		c.steps = append(c.steps, step{
+			Step:    Step{Name: m.Name, Doc: m.Doc, Gate: m.Gate, Mode: Enforce, Needs: m.Needs, Section: m.Section, Idle: m.Idle},
+			mutates: true,
+			run: func(ctx context.Context, req *Request) (field.ErrorList, error) {
+				return Classify(m.Run(ctx, req, view(req.Object)))
+			},
+		})
+	}
+	return c
+}
+
+// Changed returns the names of the steps that changed the object, in order.
+func (r Result) Changed() []string {
+	var names []string
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Changed {
+			if names == nil {
+				names = make([]string, 0, len(r.Steps)-i)
+			}
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// resolve returns the mode of the step for a request, and the override that sets it, or nil.
+func (s *step) resolve(req *Request) (Mode, *Override, error) {
+	if s.overriding != nil {
+		if mode, o, err := s.overriding(req); o != nil || err != nil {
+			return mode, o, err
+		}
+	}
+	return s.Mode, nil, nil
 }

@@ -60,7 +60,7 @@ func readRequest(review *document.Document) *admit.Request {
 		Name:        text("name"),
 		Namespace:   text("namespace"),
 		UserInfo:    readUser(root.Get("userInfo")),
-		DryRun:      document.As[bool](root.Get("dryRun")),
+		DryRun:      flagOf(root.Get("dryRun")),
 		Object:      root.Get("object").Sub(),
 		OldObject:   root.Get("oldObject").Sub(),
 	}
@@ -91,6 +91,14 @@ func textOf(v *document.Value) string {
 		return word
 	}
 	return v.Text()
+}
+
+// flagOf returns a boolean; false for an absent value.
+func flagOf(v *document.Value) bool {
+	if kind := v.Kind(); kind == document.True || kind == document.False {
+		return kind == document.True
+	}
+	return document.As[bool](v) // is absent, or an error
 }
 
 // maxUID is well above the 36 characters of a UID.

@@ -20,28 +20,6 @@ const (
 	Null   = json.Null
 )
 
-// Kind returns the kind of the current value; zero if there is none.
-func (v *Value) Kind() Kind {
-	switch {
-	case v.made != 0 && v.hasChildren():
-		return v.made
-	case v.base == nil:
-		return 0
-	}
-	return json.KindOf(v.base)
-}
-
-// CanBe reports whether v is of the given kind, Object or Array, or may become so because it is absent or null. If not,
-// it sets the document's error.
-func (v *Value) CanBe(kind Kind) bool {
-	actual := v.Kind()
-	if actual != kind && actual != 0 && actual != Null {
-		v.doc.fail(v, "must be %s, not %s", kind, actual)
-		return false
-	}
-	return true
-}
-
 // Tree returns the value here as encoding/json decodes it, but with numbers as json.Number.
 func (v *Value) Tree() any {
 	switch v.Kind() {

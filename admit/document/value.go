@@ -187,3 +187,25 @@ func (v *Value) indexOf(element *Value) int {
 func (v *Value) exists() bool { return v.base != nil || v.made != 0 && v.hasChildren() }
 
 func (v *Value) hasChildren() bool { return slices.ContainsFunc(v.children, (*Value).exists) }
+
+// Kind returns the kind of the current value; zero if there is none.
+func (v *Value) Kind() Kind {
+	switch {
+	case v.made != 0 && v.hasChildren():
+		return v.made
+	case v.base == nil:
+		return 0
+	}
+	return json.KindOf(v.base)
+}
+
+// CanBe reports whether v is of the given kind, Object or Array, or may become so because it is absent or null. If not,
+// it sets the document's error.
+func (v *Value) CanBe(kind Kind) bool {
+	actual := v.Kind()
+	if actual != kind && actual != 0 && actual != Null {
+		v.doc.fail(v, "must be %s, not %s", kind, actual)
+		return false
+	}
+	return true
+}
