@@ -14,24 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"usher.dev/usher/command"
-	"usher.dev/usher/routes"
 	"usher.dev/usher/test/harness"
-	ctl "usher.dev/usher/usherctl/command"
-	"usher.dev/usher/usherctl/tool"
 )
 
 // TestCommandsExist: every command of the two programs that a page, a manifest, a sample, a lesson or a message of the code has is one of
 // that program, with its flags.
 func TestCommandsExist(t *testing.T) {
-	roots := map[string]*cobra.Command{}
-	for _, root := range []*cobra.Command{command.Program{Suites: routes.Suites()}.Root(), ctl.Root(tool.Env{Suites: routes.Suites()})} {
-		root.InitDefaultHelpCmd()
-		root.InitDefaultCompletionCmd("completion")
-		roots[root.Name()] = root
-	}
+	roots, lines := programs(), 0
 	moved := movedCommands(roots["usher"])
-	lines := 0
 	for file, text := range commandTexts(t) {
 		for _, words := range commandLines(text) {
 			lines++
@@ -59,8 +49,7 @@ func TestLookUp(t *testing.T) {
 		"    usherctl review - && usher webhooks apply --yes\n"
 	var wrong []string
 	for _, words := range commandLines(text) {
-		roots := map[string]*cobra.Command{"usher": command.Program{Suites: routes.Suites()}.Root(), "usherctl": ctl.Root(tool.Env{Suites: routes.Suites()})}
-		if lookUp(roots[words[0]], words[1:]) != nil {
+		if lookUp(programs()[words[0]], words[1:]) != nil {
 			wrong = append(wrong, strings.Join(words, " "))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"usher.dev/usher/command"
 	"usher.dev/usher/internal/cli"
@@ -44,29 +43,13 @@ func usher(t *testing.T, args ...string) (code int, out, errors string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// program is one of the two programs.
-type program struct {
-	name     string
-	commands []string // that are listed
-	help     string   // of all of them
-}
-
-// programs returns both programs.
-func programs(t *testing.T) (all []program) {
-	t.Helper()
+// programs returns the commands of both programs, by name.
+func programs() map[string]*cobra.Command {
+	all := map[string]*cobra.Command{}
 	for _, root := range []*cobra.Command{command.Program{Suites: routes.Suites()}.Root(), ctl.Root(tool.Env{Suites: routes.Suites()})} {
-		p := program{name: root.Name()}
-		for _, c := range root.Commands() {
-			if c.Hidden {
-				continue
-			}
-			p.commands = append(p.commands, c.Name())
-			for _, listed := range append(c.Commands(), c) {
-				p.help += listed.UsageString()
-				listed.Flags().VisitAll(func(f *pflag.Flag) { p.help += "--" + f.Name + " " })
-			}
-		}
-		all = append(all, p)
+		root.InitDefaultHelpCmd()
+		root.InitDefaultCompletionCmd("completion")
+		all[root.Name()] = root
 	}
 	return all
 }

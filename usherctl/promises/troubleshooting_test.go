@@ -41,9 +41,11 @@ func TestTroubleshootingQuotesRealErrors(t *testing.T) {
 // fault.
 func TestTroubleshootingNamesCommands(t *testing.T) {
 	known := []string{"kubectl", "curl"}
-	for _, p := range programs(t) {
-		for _, c := range p.commands {
-			known = append(known, p.name+" "+c)
+	for _, root := range programs() {
+		for _, c := range root.Commands() {
+			if !c.Hidden {
+				known = append(known, c.CommandPath())
+			}
 		}
 	}
 	_, faults, _ := strings.Cut(harness.ReadFile(t, "docs/troubleshooting.md"), "\n## ")
