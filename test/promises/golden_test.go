@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -175,12 +174,6 @@ func TestGoldenTable(t *testing.T) {
 // defaultWorld returns what `make run` serves.
 func defaultWorld(t testing.TB) suite.Instance {
 	return harness.OpenInstance(t, routes.Suites(), harness.DemoGates(t, routes.Suites()), harness.DefaultPolicy(t, routes.Suites()))
-}
-
-// defaultMux serves the routes of the embedded policy.
-func defaultMux(t testing.TB) http.Handler {
-	t.Helper()
-	return harness.DefaultServer().Serve(defaultWorld(t).Routes())
 }
 
 // TestRowsOfSteps: a step without a row gets one, a row with the doc of before follows the doc, and one that people wrote stays.
