@@ -61,7 +61,7 @@ func read(body io.Reader) (review admissionv1.AdmissionReview, err error) {
 		return review, err
 	}
 	if v := review.APIVersion; v != "admission.k8s.io/v1" && v != "admission.k8s.io/v1beta1" || review.Kind != "AdmissionReview" {
-		return review, fmt.Errorf("want an AdmissionReview of admission.k8s.io/v1 or v1beta1, not %s %s", v, review.Kind)
+		return review, fmt.Errorf("want an AdmissionReview of admission.k8s.io/v1 or v1beta1, not %q %q", v, review.Kind)
 	}
 	if review.Request == nil || review.Request.UID == "" {
 		return review, errors.New("want a request with a uid")
