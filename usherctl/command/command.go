@@ -1,5 +1,5 @@
-// Package command has the commands of usherctl: what helps people around usher, without a running server. A command is flags, a call and a
-// print; what it calls is in the folder of the tool.
+// Package command is the root of usherctl's commands: what helps people around usher, without a running server. Each of them lies in the folder of its
+// tool.
 package command
 
 import (
@@ -13,6 +13,8 @@ import (
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/learn"
+	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/quota"
 	"usher.dev/usher/usherctl/review"
@@ -69,17 +71,19 @@ func Root(env tool.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
-	cli.AddGroup(root, "Write and test policies", review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
+	cli.AddGroup(root, "Write and test policies",
+		review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
 	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
-	cli.AddGroup(root, "Learn", learnCommand(env), playgroundCommand(env))
+	cli.AddGroup(root, "Learn", learn.Command(env), playground.Command(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)
 	return root
 }
 
 func versionCommand(env tool.Env) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usherctl version", RunE: func(*cobra.Command, []string) error {
-		_, err := fmt.Fprintln(env.Out, env.Version)
-		return err
-	}}
+	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usherctl version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(env.Out, env.Version)
+			return err
+		}}
 }

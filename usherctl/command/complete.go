@@ -5,8 +5,8 @@ import (
 
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/learn"
+	"usher.dev/usher/usherctl/steps"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -24,27 +24,8 @@ func completion(env tool.Env) cli.Completion {
 		"review": cli.Values("text", "patch", "json", "junit", "review"), "steps": cli.Values("text", "json"),
 	}
 	arguments := map[string]cobra.CompletionFunc{
-		"review": cli.Manifests, "doctor": cli.Manifests, "test": cli.Directories, "steps": completeSteps(env.Suites),
-		"learn": completeLessons, "check": completeLessons, "hint": completeLessons, "reset": completeLessons, "solution": completeLessons,
+		"review": cli.Manifests, "doctor": cli.Manifests, "test": cli.Directories, "steps": steps.Complete(env.Suites),
+		"learn": learn.Complete, "check": learn.Complete, "hint": learn.Complete, "reset": learn.Complete, "solution": learn.Complete,
 	}
 	return cli.Completion{Flags: values, Outputs: outputs, Arguments: arguments}
-}
-
-// completeLessons completes the name of a lesson.
-func completeLessons(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	lessons, _ := learn.Lessons()
-	for _, l := range lessons {
-		if len(args) == 0 {
-			names = append(names, l.Name+"\t"+l.Title)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeSteps completes the name of a step.
-func completeSteps(suites suite.List) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		steps, _ := suites.Steps()
-		return steps, cobra.ShellCompDirectiveNoFileComp
-	}
 }

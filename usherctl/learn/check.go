@@ -63,18 +63,6 @@ type Cluster struct {
 	Absent bool   `json:"absent,omitempty"`
 }
 
-// Tools holds the functions of the program that checks call. Files are named by their path.
-type Tools struct {
-	// Case runs a case whose files are in a folder, and returns what is not as expected.
-	Case func(ctx context.Context, folder string, document []byte) (differences []string, err error)
-	// Called returns for which object of a manifest the webhook is called, or not called, against what should be, and why; or "".
-	Called func(ctx context.Context, c Called, manifest []byte) (wrong string, err error)
-	// Doctor returns the ids of the findings in the cluster that a folder stands for.
-	Doctor func(ctx context.Context, cluster string) (ids []string, err error)
-	// Get returns an object of the cluster; nil if there is none. Without a cluster, the error is ErrNoCluster.
-	Get func(ctx context.Context, path string) ([]byte, error)
-}
-
 // ErrNoCluster is the error for a lesson that needs a cluster, without one.
 var ErrNoCluster = errors.New("this lesson needs a cluster: `make cluster` starts one, and prints how to reach it")
 
@@ -116,7 +104,7 @@ func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict,
 func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (string, error) {
 	switch {
 	case c.Case != nil:
-		differences, err := tools.Case(ctx, folder, c.Case)
+		differences, err := runCase(ctx, tools.Env, folder, c.Case)
 		return strings.Join(differences, "\n"), err
 	case c.Called != nil:
 		return l.called(ctx, *c.Called, folder, tools)
@@ -148,7 +136,7 @@ func (l Lesson) called(ctx context.Context, c Called, folder string, tools Tools
 		return c.Manifest + " is missing", nil
 	}
 	c.Cluster = filepath.Join(folder, c.Cluster)
-	wrong, err := tools.Called(ctx, c, text)
+	wrong, err := wronglyCalled(ctx, tools.Env, c, text)
 	if err != nil {
 		return "", Unreadable{err.Error()}
 	}
@@ -156,7 +144,7 @@ func (l Lesson) called(ctx context.Context, c Called, folder string, tools Tools
 }
 
 func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string, error) {
-	ids, err := tools.Doctor(ctx, filepath.Join(folder, d.Cluster))
+	ids, err := findingsOf(ctx, tools.Env, filepath.Join(folder, d.Cluster))
 	if err != nil {
 		return "", Unreadable{err.Error()}
 	}

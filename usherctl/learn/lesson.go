@@ -1,4 +1,4 @@
-// Package learn is a course about admission webhooks: lessons, each a folder with a text, a start state, checks, hints and
+// Package learn is `usherctl learn`, a course about admission webhooks: lessons, each a folder with a text, a start state, checks, hints and
 // a solution. docs/learn.md describes the files of a lesson.
 package learn
 

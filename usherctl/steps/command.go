@@ -66,6 +66,14 @@ func Command(env tool.Env) *cobra.Command {
 	return c
 }
 
+// Complete completes the name of a step.
+func Complete(suites suite.List) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		steps, _ := suites.Steps()
+		return steps, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
 func printSteps(env tool.Env, gates gate.Set, o options, names []string) error {
 	steps, _ := env.Suites.Steps()

@@ -1,4 +1,4 @@
-package command
+package learn
 
 import (
 	"context"
@@ -15,28 +15,27 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/nearest"
-	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/schema"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// learnOptions are the flags of usherctl learn.
-type learnOptions struct {
+// options are the flags of usherctl learn.
+type options struct {
 	dir, export, output, kubeconfig string
 	all, verbose, apply             bool
 }
 
-const learnHelp = `A course about admission webhooks, in the terminal. Without LESSON, list the lessons. With LESSON, a number or a part of a name, make a
+const help = `A course about admission webhooks, in the terminal. Without LESSON, list the lessons. With LESSON, a number or a part of a name, make a
 folder for it, and print its text.
 
 Each lesson sets a task: change the files in its folder, and ask ` + "`usherctl learn check`" + ` what is missing. Lessons need no cluster, except
 the one about rescuing a cluster, which needs that of ` + "`make cluster`" + `.`
 
-// learnCommand is `usherctl learn`.
-func learnCommand(env tool.Env) *cobra.Command {
-	o := &learnOptions{}
-	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: learnHelp, Args: cobra.MaximumNArgs(1),
+// Command is `usherctl learn`.
+func Command(env tool.Env) *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: help, Args: cobra.MaximumNArgs(1),
 		Example: `  # which lessons are there?
   usherctl learn
   # begin the first one
@@ -44,40 +43,51 @@ func learnCommand(env tool.Env) *cobra.Command {
 	c.PersistentFlags().StringVar(&o.dir, "dir", "usher-lessons", "directory with a folder for each lesson that was begun")
 	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the hints and solutions")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		err := learnRun(env, *o, courseOf(c, *o), args)
+		err := run(env, *o, courseOf(c, *o), args)
 		if best := nearest.Of(strings.Join(args, " "), cli.NamesBelow(c)); err != nil && best != "" {
 			return fmt.Errorf("%w; did you mean usherctl learn %s?", err, best)
 		}
 		return err
 	}
-	check := lessonCommand(env, o, "check", "say in one line what is missing; exit code 1 if anything is", learnCheck)
+	check := lessonCommand(env, o, "check", "say in one line what is missing; exit code 1 if anything is", checkLessons)
 	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check found")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
 	check.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
-	solution := lessonCommand(env, o, "solution", "print the files of the solution", learnSolution)
+	solution := lessonCommand(env, o, "solution", "print the files of the solution", printSolutions)
 	solution.Flags().BoolVar(&o.apply, "apply", false, "write them into the folder of the lesson")
-	c.AddCommand(check, lessonCommand(env, o, "hint", "print the next hint", learnHint),
-		lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost", learnReset), solution)
+	c.AddCommand(check, lessonCommand(env, o, "hint", "print the next hint", printHints),
+		lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost", resetLessons), solution)
 	return c
 }
 
-// courseOf returns the course of --dir, or without it of the working directory.
-func courseOf(c *cobra.Command, o learnOptions) learn.Course {
-	if c.Flags().Changed("dir") {
-		return learn.Course{Dir: o.dir}
+// Complete completes the name of a lesson.
+func Complete(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	lessons, _ := Lessons()
+	for _, l := range lessons {
+		if len(args) == 0 {
+			names = append(names, l.Name+"\t"+l.Title)
+		}
 	}
-	return learn.Here(o.dir)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// courseOf returns the course of --dir, or without it of the working directory.
+func courseOf(c *cobra.Command, o options) Course {
+	if c.Flags().Changed("dir") {
+		return Course{Dir: o.dir}
+	}
+	return Here(o.dir)
 }
 
 // lessonFunc does something about lessons.
-type lessonFunc func(context.Context, tool.Env, learnOptions, learn.Course, []learn.Lesson) error
+type lessonFunc func(context.Context, tool.Env, options, Course, []Lesson) error
 
 // lessonCommand returns a command about one lesson, named by the argument, or else the current one.
-func lessonCommand(env tool.Env, o *learnOptions, name, short string, do lessonFunc) *cobra.Command {
+func lessonCommand(env tool.Env, o *options, name, short string, do lessonFunc) *cobra.Command {
 	example := fmt.Sprintf("  # about your current lesson\n  usherctl learn %[1]s\n  usherctl learn %[1]s 1", name)
 	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), Example: example, RunE: func(c *cobra.Command, args []string) error {
-		all, err := learn.Lessons()
+		all, err := Lessons()
 		if err != nil {
 			return err
 		}
@@ -92,33 +102,33 @@ func lessonCommand(env tool.Env, o *learnOptions, name, short string, do lessonF
 			}
 			args = []string{current}
 		}
-		lesson, err := learn.Find(all, args[0])
+		lesson, err := Find(all, args[0])
 		if err != nil {
 			return err
 		}
-		return do(c.Context(), env, *o, course, []learn.Lesson{lesson})
+		return do(c.Context(), env, *o, course, []Lesson{lesson})
 	}}
 }
 
 // learn lists the lessons, begins one, or exports all.
-func learnRun(env tool.Env, o learnOptions, course learn.Course, args []string) error {
-	all, err := learn.Lessons()
+func run(env tool.Env, o options, course Course, args []string) error {
+	all, err := Lessons()
 	if err != nil {
 		return err
 	}
 	if o.export != "" {
-		return learnExport(env, o.export, all)
+		return exportAll(env, o.export, all)
 	}
 	if len(args) == 0 {
 		return listLessons(env, course, all)
 	}
-	lesson, err := learn.Find(all, args[0])
+	lesson, err := Find(all, args[0])
 	if err != nil {
 		return err
 	}
 	fresh, err := course.Begin(lesson)
 	if err == nil {
-		err = learn.WriteSchema(course.Dir, schema.PolicyOf(env).JSON())
+		err = WriteSchema(course.Dir, schema.PolicyOf(env).JSON())
 	}
 	if err != nil {
 		return err
@@ -126,7 +136,7 @@ func learnRun(env tool.Env, o learnOptions, course learn.Course, args []string) 
 	return printLesson(env, course, lesson, fresh)
 }
 
-func listLessons(env tool.Env, course learn.Course, all []learn.Lesson) error {
+func listLessons(env tool.Env, course Course, all []Lesson) error {
 	for _, l := range all {
 		needs := ""
 		if l.Needs != "" {
@@ -134,7 +144,7 @@ func listLessons(env tool.Env, course learn.Course, all []learn.Lesson) error {
 		}
 		_, _ = fmt.Fprintf(env.Out, "%2d  %-5s  %s (%d minutes%s)\n", l.Number, course.Progress(l), l.Title, l.Minutes, needs)
 	}
-	next := slices.IndexFunc(all, func(l learn.Lesson) bool { return course.Progress(l) != "done" })
+	next := slices.IndexFunc(all, func(l Lesson) bool { return course.Progress(l) != "done" })
 	switch {
 	case next < 0:
 		_, _ = fmt.Fprint(env.Out, "\nAll lessons are done.\n")
@@ -147,7 +157,7 @@ func listLessons(env tool.Env, course learn.Course, all []learn.Lesson) error {
 }
 
 // printLesson prints the text of a lesson, and where its folder is.
-func printLesson(env tool.Env, course learn.Course, l learn.Lesson, fresh bool) error {
+func printLesson(env tool.Env, course Course, l Lesson, fresh bool) error {
 	style := env.Style()
 	_, _ = fmt.Fprintf(env.Out, "%s\n\n%s\n", style.Heading(fmt.Sprintf("%d. %s", l.Number, l.Title)), strings.TrimRight(l.Text, "\n"))
 	begun := "Your files are"
@@ -165,19 +175,19 @@ func printLesson(env tool.Env, course learn.Course, l learn.Lesson, fresh bool) 
 	return err
 }
 
-// learnCheck checks lessons. The error ends the command with exit code 1 if anything is missing.
-func learnCheck(ctx context.Context, env tool.Env, o learnOptions, course learn.Course, lessons []learn.Lesson) error {
+// checkLessons checks lessons. The error ends the command with exit code 1 if anything is missing.
+func checkLessons(ctx context.Context, env tool.Env, o options, course Course, lessons []Lesson) error {
 	if !slices.Contains([]string{"text", "json", "junit"}, o.output) {
 		return fmt.Errorf("-o %s: must be text, json or junit", o.output)
 	}
 	if len(lessons) == 0 {
 		return errors.New("no lesson is begun here; `usherctl learn 1` begins the first")
 	}
-	tools := learnTools(env, o.kubeconfig)
+	tools := ToolsOf(env, o.kubeconfig)
 	var reports []report.Report
 	for _, l := range lessons {
 		verdict, err := course.Check(ctx, l, tools)
-		reports = append(reports, learn.ReportOf(l, verdict, err))
+		reports = append(reports, ReportOf(l, verdict, err))
 		if o.output == "text" {
 			printVerdict(env, l, verdict, err, o.verbose)
 		}
@@ -190,14 +200,14 @@ func learnCheck(ctx context.Context, env tool.Env, o learnOptions, course learn.
 	return report.ExitOf(reports).Err("a lesson could not be checked")
 }
 
-func printVerdict(env tool.Env, l learn.Lesson, v learn.Verdict, err error, verbose bool) {
+func printVerdict(env tool.Env, l Lesson, v Verdict, err error, verbose bool) {
 	style := env.Style()
 	switch {
 	case err != nil:
 		_, _ = fmt.Fprintf(env.Out, "%s %s: %v\n", style.Bad("not checked"), l.Name, err)
 	case v.Done():
 		next := fmt.Sprintf("the next: usherctl learn %d", l.Number+1)
-		if all, err := learn.Lessons(); err == nil && l.Number == len(all) {
+		if all, err := Lessons(); err == nil && l.Number == len(all) {
 			next = "it is the last one; usherctl learn lists all"
 		}
 		_, _ = fmt.Fprintf(env.Out, "%s %s; %s\n", style.Good("done"), l.Name, next)
@@ -209,7 +219,7 @@ func printVerdict(env tool.Env, l learn.Lesson, v learn.Verdict, err error, verb
 	}
 }
 
-func learnHint(_ context.Context, env tool.Env, _ learnOptions, course learn.Course, lessons []learn.Lesson) error {
+func printHints(_ context.Context, env tool.Env, _ options, course Course, lessons []Lesson) error {
 	for _, l := range lessons {
 		text, n, err := course.Hint(l)
 		if err != nil {
@@ -220,7 +230,7 @@ func learnHint(_ context.Context, env tool.Env, _ learnOptions, course learn.Cou
 	return nil
 }
 
-func learnReset(_ context.Context, env tool.Env, _ learnOptions, course learn.Course, lessons []learn.Lesson) error {
+func resetLessons(_ context.Context, env tool.Env, _ options, course Course, lessons []Lesson) error {
 	for _, l := range lessons {
 		if err := course.Reset(l); err != nil {
 			return err
@@ -230,8 +240,8 @@ func learnReset(_ context.Context, env tool.Env, _ learnOptions, course learn.Co
 	return nil
 }
 
-// learnSolution prints or applies the solution.
-func learnSolution(_ context.Context, env tool.Env, o learnOptions, course learn.Course, lessons []learn.Lesson) error {
+// printSolutions prints or applies the solution.
+func printSolutions(_ context.Context, env tool.Env, o options, course Course, lessons []Lesson) error {
 	for _, l := range lessons {
 		files, err := l.Solution()
 		if err != nil {
@@ -253,13 +263,13 @@ func learnSolution(_ context.Context, env tool.Env, o learnOptions, course learn
 	return nil
 }
 
-func learnExport(env tool.Env, dir string, all []learn.Lesson) error {
+func exportAll(env tool.Env, dir string, all []Lesson) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("--export %s: the directory is not empty", dir)
 	}
-	err := learn.Export(dir, all)
+	err := Export(dir, all)
 	for _, part := range []string{"class", "teacher"} {
-		err = errors.Join(err, learn.WriteSchema(filepath.Join(dir, part), schema.PolicyOf(env).JSON()))
+		err = errors.Join(err, WriteSchema(filepath.Join(dir, part), schema.PolicyOf(env).JSON()))
 	}
 	if err != nil {
 		return err

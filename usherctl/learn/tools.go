@@ -1,4 +1,4 @@
-package command
+package learn
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/usherctl/doctor"
-	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/policytest"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -24,22 +23,18 @@ import (
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
-// learnTools returns what lessons are checked with: the same as the commands test and doctor.
-func learnTools(env tool.Env, kubeconfig string) learn.Tools {
-	return learn.Tools{
-		Case: func(ctx context.Context, folder string, document []byte) ([]string, error) {
-			return learnCase(ctx, env, folder, document)
-		},
-		Called: func(ctx context.Context, c learn.Called, manifest []byte) (string, error) {
-			return learnCalled(ctx, env, c, manifest)
-		},
-		Doctor: func(ctx context.Context, cluster string) ([]string, error) { return learnDoctor(ctx, env, cluster) },
-		Get:    learnGet(kubeconfig),
-	}
+// Tools is what lessons are checked with.
+type Tools struct {
+	Env tool.Env // of the commands test and doctor
+	// Get returns an object of a cluster; nil if there is none. Without a cluster, the error is ErrNoCluster.
+	Get func(ctx context.Context, path string) ([]byte, error)
 }
 
-// learnCase runs one case whose files are in a folder.
-func learnCase(ctx context.Context, env tool.Env, folder string, document []byte) (differences []string, err error) {
+// ToolsOf returns the tools that reach the cluster of a kubeconfig; without one, that of kubectl.
+func ToolsOf(env tool.Env, kubeconfig string) Tools { return Tools{env, getFrom(kubeconfig)} }
+
+// runCase runs one case whose files are in a folder, and returns what is not as expected.
+func runCase(ctx context.Context, env tool.Env, folder string, document []byte) (differences []string, err error) {
 	found, problems := policytest.Read(filepath.Join(folder, "check.case.yaml"), document)
 	if len(problems) > 0 || len(found) != 1 {
 		return nil, fmt.Errorf("the case of the lesson: %w", errors.Join(problems...))
@@ -53,14 +48,14 @@ func learnCase(ctx context.Context, env tool.Env, folder string, document []byte
 			differences = append(differences, string(r.Report.Verdict))
 		}
 		if r.Report.Verdict == report.Errored {
-			return nil, learn.Unreadable{Text: strings.Join(differences, "\n")}
+			return nil, Unreadable{Text: strings.Join(differences, "\n")}
 		}
 	}
 	return differences, nil
 }
 
-// learnCalled returns for which object of a manifest the API server would call a webhook, or not, against what should be.
-func learnCalled(ctx context.Context, env tool.Env, c learn.Called, manifest []byte) (wrong string, err error) {
+// wronglyCalled returns for which object of a manifest the API server would call a webhook, or not, against what should be.
+func wronglyCalled(ctx context.Context, env tool.Env, c Called, manifest []byte) (wrong string, err error) {
 	source, err := reader.Files(c.Cluster)
 	if err != nil {
 		return "", err
@@ -88,7 +83,7 @@ func learnCalled(ctx context.Context, env tool.Env, c learn.Called, manifest []b
 }
 
 // calledAs reports whether a webhook is called, or not, as it should be for the request of a report, and what is instead.
-func calledAs(r report.Report, c learn.Called) (why string, is bool) {
+func calledAs(r report.Report, c Called) (why string, is bool) {
 	for _, w := range r.Webhooks {
 		switch {
 		case w.Name != c.Webhook:
@@ -103,8 +98,8 @@ func calledAs(r report.Report, c learn.Called) (why string, is bool) {
 	return "no configuration has the webhook " + c.Webhook, false
 }
 
-// learnDoctor returns the ids of the findings in the cluster that a folder stands for.
-func learnDoctor(ctx context.Context, env tool.Env, cluster string) (ids []string, err error) {
+// findingsOf returns the ids of the findings in the cluster that a folder stands for.
+func findingsOf(ctx context.Context, env tool.Env, cluster string) (ids []string, err error) {
 	reports, err := doctor.ExamineFiles(ctx, env, cluster)
 	if err != nil {
 		return nil, err
@@ -117,12 +112,12 @@ func learnDoctor(ctx context.Context, env tool.Env, cluster string) (ids []strin
 	return ids, nil
 }
 
-// learnGet returns a function that reads objects of the cluster.
-func learnGet(kubeconfig string) func(context.Context, string) ([]byte, error) {
+// getFrom returns a function that reads objects of the cluster.
+func getFrom(kubeconfig string) func(context.Context, string) ([]byte, error) {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		config, err := apiserver.LoadConfig(kubeconfig, "")
 		if err != nil {
-			return nil, fmt.Errorf("%w; %w", err, learn.ErrNoCluster)
+			return nil, fmt.Errorf("%w; %w", err, ErrNoCluster)
 		}
 		client, err := apiserver.New(config)
 		if err != nil {

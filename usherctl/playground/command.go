@@ -1,4 +1,4 @@
-package command
+package playground
 
 import (
 	"context"
@@ -16,19 +16,18 @@ import (
 	"usher.dev/usher/samples"
 	"usher.dev/usher/server/recording"
 	"usher.dev/usher/usherctl/learn"
-	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
 
-// playgroundOptions are the flags of usherctl playground.
-type playgroundOptions struct {
+// options are the flags of usherctl playground.
+type options struct {
 	listen, config, clusterDir, gates, recording string
 }
 
-// playgroundCommand is `usherctl playground`.
-func playgroundCommand(env tool.Env) *cobra.Command {
-	o := playgroundOptions{}
+// Command is `usherctl playground`.
+func Command(env tool.Env) *cobra.Command {
+	o := options{}
 	c := &cobra.Command{Use: "playground", Short: "show on a web page what the steps do to an object, as it is typed", Args: cli.NoArgs,
 		Example: `  # then open the address that it prints
   usherctl playground --config samples/policy.yaml`,
@@ -40,12 +39,12 @@ and why an object is refused. It needs no cluster and no network, and what is ty
 	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with (default: those of make run)")
 	c.Flags().Lookup("feature-gates").DefValue = "" // too long for a help
 	c.Flags().StringVar(&o.recording, "recording", "", "file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
-	c.RunE = func(c *cobra.Command, _ []string) error { return playgroundRun(c.Context(), env, o) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), env, o) }
 	return c
 }
 
-// playgroundRun serves the page until the context ends.
-func playgroundRun(ctx context.Context, env tool.Env, o playgroundOptions) error {
+// serve serves the page until the context ends.
+func serve(ctx context.Context, env tool.Env, o options) error {
 	start, err := o.start(env.Suites.Names()[0])
 	if err != nil {
 		return err
@@ -64,8 +63,8 @@ func playgroundRun(ctx context.Context, env tool.Env, o playgroundOptions) error
 	if hosts[0] != hosts[2] {
 		shown = hosts[0] // localhost may be another address
 	}
-	handler := playground.New(playground.Options{Suites: env.Suites, Version: env.Version, Start: start, Examples: examples(),
-		Lessons: lessons, Tools: learnTools(env, ""), Records: o.records()}, hosts)
+	handler := New(Options{Suites: env.Suites, Version: env.Version, Start: start, Examples: examples(),
+		Lessons: lessons, Tools: learn.ToolsOf(env, ""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	_, _ = fmt.Fprintf(env.Out, "usherctl playground: http://%s   (Ctrl-C ends it)\n", shown)
 	go func() {
@@ -79,7 +78,7 @@ func playgroundRun(ctx context.Context, env tool.Env, o playgroundOptions) error
 }
 
 // records returns a function that reads the recording, as it is then; nil if there is none.
-func (o playgroundOptions) records() func() ([]recording.Line, error) {
+func (o options) records() func() ([]recording.Line, error) {
 	if o.recording == "" {
 		return nil
 	}
@@ -110,8 +109,8 @@ func listenHere(address string) (*net.TCPListener, error) {
 }
 
 // start returns what the page shows at first, with the routes of one suite.
-func (o playgroundOptions) start(suite string) (playground.Input, error) {
-	in := playground.Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates, Path: suite}
+func (o options) start(suite string) (Input, error) {
+	in := Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates, Path: suite}
 	if o.config != "" {
 		text, err := os.ReadFile(o.config)
 		if err != nil {
@@ -139,11 +138,11 @@ func (o playgroundOptions) start(suite string) (playground.Input, error) {
 }
 
 // examples returns the shelf of samples.
-func examples() (all []playground.Example) {
+func examples() (all []Example) {
 	for _, s := range samples.Shelf() {
 		route, _, _ := strings.Cut(s.Name, "/")
-		in := playground.Input{Object: s.Review, Policy: s.Policy, Cluster: samples.Cluster(), Gates: samples.FeatureGates(), Path: "/" + route}
-		all = append(all, playground.Example{Name: s.Name, Shows: s.Shows, Input: in})
+		in := Input{Object: s.Review, Policy: s.Policy, Cluster: samples.Cluster(), Gates: samples.FeatureGates(), Path: "/" + route}
+		all = append(all, Example{Name: s.Name, Shows: s.Shows, Input: in})
 	}
 	return all
 }
