@@ -1,5 +1,5 @@
-// Package command is the root of usherctl's commands: what helps people around usher, without a running server. Each of them lies in the folder of its
-// tool.
+// Package command is the root of usherctl's commands: what helps people around usher, without a running server. Each command lies in the
+// folder of its tool.
 package command
 
 import (

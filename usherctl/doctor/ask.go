@@ -32,7 +32,8 @@ func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (b
 		return false, "", errors.New("a check with a label selector is not supported here")
 	}
 	who := what.GetUser()
-	spec := authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: map[string]authorizationv1.ExtraValue{}}
+	spec := authorizationv1.SubjectAccessReviewSpec{User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(),
+		Extra: map[string]authorizationv1.ExtraValue{}}
 	for key, values := range who.GetExtra() {
 		spec.Extra[key] = values
 	}

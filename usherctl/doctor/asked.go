@@ -81,7 +81,8 @@ func (e *Examiner) unanswered(result *report.Report) (changed string) {
 
 // asked returns whether a policy is asked of a request, and whether a binding then denies what it refuses. A policy with audit annotations
 // may also refuse what no binding denies.
-func (all admissionPolicies) asked(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (is webhookmatch.Verdict, denies bool) {
+func (all admissionPolicies) asked(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy) (
+	is webhookmatch.Verdict, denies bool) {
 	is = all.matching(ctx, e, request, p, all.denies)
 	if denies = is.Called; denies || is.Filter == webhookmatch.Unknown || len(p.Spec.AuditAnnotations) == 0 {
 		return is, denies
@@ -106,7 +107,8 @@ func asStored(request webhookmatch.Request) (webhookmatch.Request, string) {
 func (p admissionPolicy) judge(ctx context.Context, request webhookmatch.Request, changed string, denies bool, result *report.Report) bool {
 	d := webhookmatch.Decision{Unknown: true, Why: "its parameters are not looked at"}
 	if p.Spec.ParamKind == nil {
-		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints, FailurePolicy: &p.Spec.FailurePolicy,
+		d = webhookmatch.Validate(ctx, request, registration.ValidatingAdmissionPolicySpec{MatchConstraints: p.Spec.MatchConstraints,
+			FailurePolicy:   &p.Spec.FailurePolicy,
 			MatchConditions: p.Spec.MatchConditions, Variables: p.Spec.Variables, Validations: p.Spec.Validations,
 			AuditAnnotations: p.Spec.AuditAnnotations}, changed, denies)
 	}
@@ -127,7 +129,8 @@ func (all admissionPolicies) denies(b admissionPolicy) bool {
 }
 
 // matching returns whether a policy is asked: it and one of its bindings that count match the request.
-func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy, counts func(admissionPolicy) bool) (best webhookmatch.Verdict) {
+func (all admissionPolicies) matching(ctx context.Context, e *Examiner, request webhookmatch.Request, p admissionPolicy,
+	counts func(admissionPolicy) bool) (best webhookmatch.Verdict) {
 	of := e.matches(ctx, request, p.Spec.MatchConstraints)
 	if !of.Called && of.Filter != webhookmatch.Unknown {
 		return of
@@ -168,8 +171,9 @@ func (e *Examiner) matches(ctx context.Context, request webhookmatch.Request, m 
 	}
 	rules := named(m.ResourceRules)
 	if len(m.ResourceRules) == 0 {
-		rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
-			Resources: []string{"*", "*/*"}}}}
+		rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"},
+			Rule: registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
+				Resources: []string{"*", "*/*"}}}}
 	}
 	v := one(rules, registration.ValidatingWebhook{NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector})
 	v.Why = strings.TrimSpace(v.Why)

@@ -124,7 +124,8 @@ func (e *Examiner) send(ctx context.Context, d requests.Document, o requests.Opt
 	}
 	c.request.UserInfo, c.request.DryRun = *e.caller, new(true)
 	of := c.request.Resource
-	warnings, err := e.source.DryCreate(ctx, reader.NewKind(of.Group, of.Version, object.GetKind(), of.Resource), object.GetNamespace(), c.request.Object.Raw)
+	warnings, err := e.source.DryCreate(ctx, reader.NewKind(of.Group, of.Version, object.GetKind(), of.Resource), object.GetNamespace(),
+		c.request.Object.Raw)
 	if !apierrors.IsAlreadyExists(err) { // which is found after admission
 		c.refused = err
 	}

@@ -90,7 +90,8 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	o.AddFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
-	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the namespace of -n, or of FILE")
+	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the "+
+		"namespace of -n, or of FILE")
 	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")
 	o.Flags.AddTo(set, "examine")
 	set.Lookup("as").Usage = requests.AsUsage + " (with --cluster=api the default is the user of the kubeconfig)"
@@ -220,7 +221,8 @@ func notJudged(source reader.Source, examiner *Examiner, usher Usher, who string
 	if !source.Live() {
 		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies that are in no file")
 	}
-	return append(lines, "not looked at: "+InFiles(source)+", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
+	return append(lines, "not looked at: "+InFiles(source)+
+		", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
 		"kubectl apply --dry-run=server shows what webhooks and policies answer")
 }
 

@@ -43,7 +43,8 @@ func neverProblem(w entry) []report.Finding {
 	if !w.ushers() {
 		about, severity = w.about(), report.Warning
 	}
-	return []report.Finding{milder(problem("match-condition-never", about, "%s is false for every request of the rules, so that the webhook is never called.",
+	return []report.Finding{milder(problem("match-condition-never", about,
+		"%s is false for every request of the rules, so that the webhook is never called.",
 		strings.Join(never, " and ")), severity)}
 }
 
@@ -54,7 +55,8 @@ func failingProblems(w entry) (found []report.Finding) {
 		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
 	})
 	for _, f := range failing {
-		about, severity, which, then := w.about(), report.Warning, "an object that has no more than it must have", "Such a request is refused, as failurePolicy is Fail."
+		about, severity, which, then := w.about(), report.Warning, "an object that has no more than it must have",
+			"Such a request is refused, as failurePolicy is Fail."
 		if f.Every {
 			severity, which = report.Error, "any object"
 		}
@@ -68,7 +70,8 @@ func failingProblems(w entry) (found []report.Finding) {
 			about = w.lacks("matchConditions", left)
 		}
 		found = append(found, milder(problem("match-condition-fails", about, "the match condition %s, %s, has no result for a %s with %s: %s. %s %s",
-			f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "), strings.Join(f.Requests, " or a "), which, f.Why, then, f.Remedy), severity))
+			f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "), strings.Join(f.Requests, " or a "), which, f.Why, then, f.Remedy),
+			severity))
 	}
 	return found
 }

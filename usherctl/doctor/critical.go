@@ -27,8 +27,9 @@ func criticalRequests(t connectivity.Target, selector map[string]string) (all []
 	for _, n := range needs {
 		all = append(all, n.requests(nil)...)
 	}
-	all = append(all, newPods("fail-kube-system", "kube-system", "pods in kube-system: DNS, network and storage cannot start while it does not answer, and "+
-		"it may need them to start").requests(map[string]string{"k8s-app": "kube-dns"})...)
+	all = append(all, newPods("fail-kube-system", "kube-system",
+		"pods in kube-system: DNS, network and storage cannot start while it does not answer, and "+
+			"it may need them to start").requests(map[string]string{"k8s-app": "kube-dns"})...)
 	own := t.Service.Namespace
 	if t.URL != "" || own == "kube-system" {
 		return all
@@ -37,7 +38,8 @@ func criticalRequests(t connectivity.Target, selector map[string]string) (all []
 		n.namespace, n.why = own, n.why+", in its own namespace, "+own
 		all = append(all, n.requests(selector)...)
 	}
-	return append(all, newPods("fail-own-namespace", own, "pods in its own namespace, "+own+": once its pods are gone, none can be created again").requests(selector)...)
+	return append(all, newPods("fail-own-namespace", own,
+		"pods in its own namespace, "+own+": once its pods are gone, none can be created again").requests(selector)...)
 }
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
@@ -163,11 +165,12 @@ func (w entry) calledElsewhere(q criticalRequest, besides []string, f *snapshot)
 
 // hook returns the webhook as matching takes it.
 func (w entry) hook() webhookmatch.Hook {
-	return webhookmatch.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), File: w.file, ValidatingWebhook: registration.ValidatingWebhook{
-		Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
-		NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
-		AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
-	}}
+	return webhookmatch.Hook{Configuration: w.configuration.Name, Mutating: w.mutating(), File: w.file,
+		ValidatingWebhook: registration.ValidatingWebhook{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
+			AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+		}}
 }
 
 // hooksOf returns webhooks as matching takes them.
@@ -198,7 +201,8 @@ func (q criticalRequest) request(f *snapshot) webhookmatch.Request {
 		"metadata": metadata, "spec": map[string]any{}})
 	request := &admissionv1.AdmissionRequest{UID: "doctor", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
 		SubResource: sub, RequestSubResource: sub, Name: name, Namespace: q.namespace, Operation: admissionv1.Operation(q.operation),
-		UserInfo: authenticationv1.UserInfo{Username: q.by.user, Groups: []string{q.by.group, "system:authenticated"}}, Object: runtime.RawExtension{Raw: object}}
+		UserInfo: authenticationv1.UserInfo{Username: q.by.user, Groups: []string{q.by.group, "system:authenticated"}},
+		Object:   runtime.RawExtension{Raw: object}}
 	if q.operation != registration.Create {
 		request.OldObject = request.Object
 	}

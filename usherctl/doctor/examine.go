@@ -1,5 +1,5 @@
-// Package doctor is `usherctl doctor`: it examines what a cluster has registered, and what that does to requests. It only reads, but for the dry runs of
-// Examiner.Canary.
+// Package doctor is `usherctl doctor`: it examines what a cluster has registered, and what that does to requests. It only reads, but for
+// the dry runs of Examiner.Canary.
 package doctor
 
 import (
@@ -30,7 +30,8 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		w.needed, w.home = neededFor(*w, needed), usher
 		reports = append(reports, w.report(slices.Concat(f.problems(*w), usher.webhookProblems(*w, f.namespaces))))
 	}
-	whole := report.Report{Subject: report.Subject{Source: f.from(), Kind: "Cluster"}, Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
+	whole := report.Report{Subject: report.Subject{Source: f.from(), Kind: "Cluster"},
+		Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	var policies []report.Finding
 	for _, of := range f.policies {
 		policies = append(policies, of.problems(ctx, f)...)
@@ -86,11 +87,12 @@ func InFiles(source reader.Source) string {
 // leftOut says what was not looked at, since the API server or files cannot show it.
 func (f *snapshot) leftOut() string {
 	if f.source.Live() {
-		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; admission plug-ins that are switched off, and " +
+		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; " +
+			"admission plug-ins that are switched off, and " +
 			InFiles(f.source) + ". Whether usher is called, a dry run shows: usherctl doctor --canary -n NAMESPACE"
 	}
-	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of admission " +
-		"policies exist: use --cluster=api for these"
+	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of " +
+		"admission policies exist: use --cluster=api for these"
 }
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".

@@ -32,8 +32,9 @@ func (u Usher) installationProblems(all []entry, namespaces []corev1.Namespace) 
 		}
 	}
 	if len(servers) > 1 {
-		found = append(found, problem("usher-servers-differ", subject{entry: entry{home: u}}, "the webhooks of usher call different servers, as after a registration that was not "+
-			"completed: %s. Each has a policy of its own.", strings.Join(calls, ", ")))
+		found = append(found, problem("usher-servers-differ", subject{entry: entry{home: u}},
+			"the webhooks of usher call different servers, as after a registration that was not "+
+				"completed: %s. Each has a policy of its own.", strings.Join(calls, ", ")))
 	}
 	return found
 }

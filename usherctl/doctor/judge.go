@@ -128,7 +128,8 @@ func (c Calls) misdirected(h entry) fault {
 	case !served:
 		return fault{"but usher does not serve the path " + path + ": the call ends with HTTP 404", c.usher.restoring(), report.Rejected}
 	case path != expected:
-		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(), report.Failed}
+		return fault{"but at " + path + ", which is the path of another webhook: the steps of " + expected + " do not run", c.usher.restoring(),
+			report.Failed}
 	}
 	return fault{}
 }

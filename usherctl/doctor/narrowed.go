@@ -80,7 +80,8 @@ func (w entry) withoutOthers(additions []string) (left []registration.MatchCondi
 	left, reasons = []registration.MatchCondition{}, map[string]string{}
 	for _, c := range w.MatchConditions {
 		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
-		added := c.Name != "not-excluded-pods" && slices.ContainsFunc(additions, func(what string) bool { return strings.HasPrefix(what, "matchConditions "+c.Name+": ") })
+		added := c.Name != "not-excluded-pods" && slices.ContainsFunc(additions,
+			func(what string) bool { return strings.HasPrefix(what, "matchConditions "+c.Name+": ") })
 		switch users := webhookmatch.LeavesOut(c, w.Rules); {
 		case added && w.forNamespaced() && written.MatchString(text):
 			reasons[c.Name] = byAuthors

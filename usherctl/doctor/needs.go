@@ -55,27 +55,34 @@ func (n need) requests(labels map[string]string) (all []criticalRequest) {
 // needs are what a cluster needs to start, to schedule, to report, to renew certificates, to elect leaders, to resolve names
 // and to be repaired, each with the reason.
 var needs = []need{
-	{"fail-token-reviews", aKubelet, "authentication.k8s.io", "TokenReview", "tokenreviews", "", create, "TokenReviews: before Kubernetes 1.37 the API server " +
-		"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
-	{"fail-token-reviews", aKubelet, "authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", "", create, "SubjectAccessReviews: before Kubernetes " +
-		"1.37 the API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
+	{"fail-token-reviews", aKubelet, "authentication.k8s.io", "TokenReview", "tokenreviews", "", create,
+		"TokenReviews: before Kubernetes 1.37 the API server " +
+			"sends them to webhooks, so that no token is accepted by others, the webhook itself among them, while it does not answer"},
+	{"fail-token-reviews", aKubelet, "authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", "", create,
+		"SubjectAccessReviews: before Kubernetes " +
+			"1.37 the API server sends them to webhooks, so that kubelets and aggregated API servers refuse everyone while it does not answer"},
 
-	{"fail-nodes", aKubelet, "", "Node", "nodes/status", "", update, "the status of nodes: kubelets report by it, and nodes go NotReady while it does not answer, " +
-		"also the one that it runs on"},
+	{"fail-nodes", aKubelet, "", "Node", "nodes/status", "", update,
+		"the status of nodes: kubelets report by it, and nodes go NotReady while it does not answer, also the one that it runs on"},
 	{"fail-nodes", aKubelet, "", "Node", "nodes", "", create, "new nodes: none can join the cluster while it does not answer"},
-	{"fail-nodes", aController, "", "Node", "nodes", "", update, "updates of nodes: taints of nodes that are ready again stay, and none is cordoned or labelled, while it does not answer"},
+	{"fail-nodes", aController, "", "Node", "nodes", "", update,
+		"updates of nodes: taints of nodes that are ready again stay, and none is cordoned or labelled, while it does not answer"},
 	{"fail-nodes", aKubelet, "storage.k8s.io", "CSINode", "csinodes", "", createUpdate, "CSINodes: a node gets no volumes while it does not answer"},
 
-	{"fail-leases", aKubelet, "coordination.k8s.io", "Lease", "leases", "kube-node-lease", createUpdate, "the leases of nodes: they go NotReady while it does not " +
-		"answer, also the one that it runs on"},
-	{"fail-leases", aLeader, "coordination.k8s.io", "Lease", "leases", "kube-system", createUpdate, "the leases in kube-system: the controller manager and the scheduler " +
-		"elect a leader by them, and stop while it does not answer, so that no pod comes back; API servers say by them that they are there"},
+	{"fail-leases", aKubelet, "coordination.k8s.io", "Lease", "leases", "kube-node-lease", createUpdate,
+		"the leases of nodes: they go NotReady while it does not answer, also the one that it runs on"},
+	{"fail-leases", aLeader, "coordination.k8s.io", "Lease", "leases", "kube-system", createUpdate,
+		"the leases in kube-system: the controller manager and the scheduler " +
+			"elect a leader by them, and stop while it does not answer, so that no pod comes back; API servers say by them that they are there"},
 
-	{"fail-events", aKubelet, "", "Event", "events", "default", create, "events, of which there are many: they are lost while it does not answer, and each costs a call"},
+	{"fail-events", aKubelet, "", "Event", "events", "default", create,
+		"events, of which there are many: they are lost while it does not answer, and each costs a call"},
 
 	// to schedule and to start pods
-	{"fail-control-plane", aController, "", "Binding", "pods/binding", "kube-system", create, "the bindings of pods in kube-system: the scheduler places none while it does not answer"},
-	{"fail-control-plane", aKubelet, "", "Pod", "pods/status", "kube-system", update, "the status of pods in kube-system: none becomes ready while it does not answer, and DNS has no address"},
+	{"fail-control-plane", aController, "", "Binding", "pods/binding", "kube-system", create,
+		"the bindings of pods in kube-system: the scheduler places none while it does not answer"},
+	{"fail-control-plane", aKubelet, "", "Pod", "pods/status", "kube-system", update,
+		"the status of pods in kube-system: none becomes ready while it does not answer, and DNS has no address"},
 	{"fail-control-plane", aKubelet, "", "TokenRequest", "serviceaccounts/token", "kube-system", create,
 		"the tokens of service accounts in kube-system: no pod there starts, or keeps its token, while it does not answer"},
 	{"fail-control-plane", aController, "", "ServiceAccount", "serviceaccounts", "kube-system", create,
@@ -108,7 +115,8 @@ var needs = []need{
 	{"fail-control-plane", aServer, "apiregistration.k8s.io", "APIService", "apiservices", "", createUpdate,
 		"APIServices: an API server registers its own groups when it starts, and is not ready without them"},
 	{"fail-control-plane", aServer, "", "ConfigMap", "configmaps", "kube-system", update,
-		"ConfigMaps in kube-system: an API server keeps the CA of its clients there (extension-apiserver-authentication), by which aggregated API servers trust it"},
+		"ConfigMaps in kube-system: an API server keeps the CA of its clients there (extension-apiserver-authentication), by which aggregated API " +
+			"servers trust it"},
 	{"fail-control-plane", aServer, "", "Service", "services", "default", create,
 		"Services in default: without the Service kubernetes, which an API server makes, no pod finds the API"},
 	{"fail-control-plane", aServer, "", "Endpoints", "endpoints", "default", createUpdate,
@@ -136,10 +144,13 @@ var needs = []need{
 
 // ownNeeds are the requests that bring back the server of a webhook, in its own namespace.
 var ownNeeds = []need{
-	{"fail-own-namespace", aPerson, "apps", "Deployment", "deployments", "", update, "Deployments: its own cannot be corrected while it does not answer"},
-	{"fail-own-namespace", aController, "apps", "ReplicaSet", "replicasets", "", create, "ReplicaSets: its own cannot be rolled out while it does not answer"},
+	{"fail-own-namespace", aPerson, "apps", "Deployment", "deployments", "", update,
+		"Deployments: its own cannot be corrected while it does not answer"},
+	{"fail-own-namespace", aController, "apps", "ReplicaSet", "replicasets", "", create,
+		"ReplicaSets: its own cannot be rolled out while it does not answer"},
 	{"fail-own-namespace", aController, "", "Secret", "secrets", "", update, "Secrets: its certificate cannot be renewed while it does not answer"},
-	{"fail-own-namespace", aController, "", "Binding", "pods/binding", "", create, "the bindings of pods: its own are not placed while it does not answer"},
+	{"fail-own-namespace", aController, "", "Binding", "pods/binding", "", create,
+		"the bindings of pods: its own are not placed while it does not answer"},
 	{"fail-own-namespace", aKubelet, "", "Pod", "pods/status", "", update, "the status of pods: its own do not become ready while it does not answer"},
 	{"fail-own-namespace", aKubelet, "", "TokenRequest", "serviceaccounts/token", "", create,
 		"the tokens of service accounts: its own pods do not start while it does not answer"},

@@ -29,7 +29,8 @@ func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, boun
 	case !errors.Is(err, reader.ErrNotFound):
 		return []report.Finding{unreadFinding(err, "the parameters of the "+p.object())}
 	}
-	missing := p.problem("policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its CustomResourceDefinition, or correct "+
+	missing := p.problem("policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its "+
+		"CustomResourceDefinition, or correct "+
 		"the kind.", p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind, p.cannotJudge())
 	if !bound || !p.fails() {
 		missing = milder(missing, report.Warning)
@@ -37,7 +38,8 @@ func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, boun
 	return []report.Finding{missing}
 }
 
-// paramResource returns the resource of a kind of parameters, or ErrNotFound for one that is not served. That of files is known only if Kubernetes has it, or a file.
+// paramResource returns the resource of a kind of parameters, or ErrNotFound for one that is not served. That of files is known only if
+// Kubernetes has it, or a file.
 func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind) (reader.Resource, error) {
 	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
 	r := f.source.ResourceOf(ctx, kind)
@@ -47,7 +49,8 @@ func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind)
 		return r, nil
 	case unreadable:
 		return r, r.Err
-	case !f.source.Live() && (strings.Contains(kind.Group, ".") || slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind.GroupKind() })):
+	case !f.source.Live() && (strings.Contains(kind.Group, ".") ||
+		slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind.GroupKind() })):
 		return r, nil
 	}
 	return r, reader.ErrNotFound
@@ -80,7 +83,8 @@ func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy 
 	if deny {
 		then = "parameterNotFoundAction is Deny. " + policy.cannotJudge()
 	}
-	missing := b.problem("policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind, which, then)
+	missing := b.problem("policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind,
+		which, then)
 	if !deny || !policy.fails() {
 		missing = milder(missing, report.Warning)
 	}

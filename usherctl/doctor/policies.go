@@ -143,7 +143,8 @@ func (all admissionPolicies) unbound(b admissionPolicy) report.Finding {
 	}
 	const missing = "it binds the %s %s, which does not exist: nothing is checked or changed by it."
 	if meant := nearest.Of(b.Spec.PolicyName, free); meant != "" {
-		return b.problem("policy-missing", []change{{"policyName", meant}}, missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName, meant)
+		return b.problem("policy-missing", []change{{"policyName", meant}}, missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName,
+			meant)
 	}
 	return b.problem("policy-missing", nil, missing+" Apply the policy, or remove the binding.", all.kind, b.Spec.PolicyName)
 }
@@ -164,9 +165,11 @@ func (p admissionPolicy) said(found []report.Finding) []report.Finding {
 }
 
 // asPolicy replaces what is said of webhooks.
-var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is never asked", "The webhook is never called", "The policy is never asked",
-	"never calls the webhook", "never asks the policy", "The webhook is called", "The policy is asked", "the webhook is called", "the policy is asked",
-	"the webhook is not called", "the policy is not asked", "The webhook is not called", "The policy is not asked", "the webhook is also called", "the policy is also asked", "does not reach the webhook", "does not reach the policy")
+var asPolicy = strings.NewReplacer("the webhook is never called", "the policy is never asked",
+	"The webhook is never called", "The policy is never asked", "never calls the webhook", "never asks the policy",
+	"The webhook is called", "The policy is asked", "the webhook is called", "the policy is asked",
+	"the webhook is not called", "the policy is not asked", "The webhook is not called", "The policy is not asked",
+	"the webhook is also called", "the policy is also asked", "does not reach the webhook", "does not reach the policy")
 
 // matchProblems returns what is wrong with what a policy or a binding matches, as of a webhook. A binding has the rules of its policy, unless
 // it has some of its own.
@@ -175,7 +178,8 @@ func (p admissionPolicy) matchProblems(m *registration.MatchResources, rules []r
 		return nil
 	}
 	w := p.entry()
-	w.Hook = webhooks.Hook{Rules: webhookmatch.RulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector}
+	w.Hook = webhooks.Hook{Rules: webhookmatch.RulesOf(m), MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector,
+		ObjectSelector: m.ObjectSelector}
 	found := slices.Concat(ruleProblems(w, f.resources), exactProblem(w, f.resources))
 	if len(w.Rules) == 0 {
 		w.Rules = rules

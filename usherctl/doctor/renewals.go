@@ -29,9 +29,11 @@ func replaceBundle(s subject) command {
 	case s.ushers():
 		return s.restore()
 	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
-		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + report.Word(s.configuration.Name) + " service.beta.openshift.io/inject-cabundle=true")
+		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + report.Word(s.configuration.Name) +
+			" service.beta.openshift.io/inject-cabundle=true")
 	}
-	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: get it from the issuer of the certificate.")
+	return listSecrets(s, "Nothing in the cluster says where its CA is, so that no command can set the caBundle: get it from the issuer of the "+
+		"certificate.")
 }
 
 // replaceCertificate makes a new certificate for the server.
@@ -58,7 +60,8 @@ func (s subject) rotate(flag, todo string) command {
 	case s.home.Deployed.Flag("certs") == "managed":
 		return fix("usher certs rotate " + flag + "--service " + s.calledService())
 	}
-	return listSecrets(s, "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the steps by hand.")
+	return listSecrets(s, "usher does not issue it here (--certs=managed is not set), so that no command renews it: docs/certificates.md has the "+
+		"steps by hand.")
 }
 
 func replaceEarly(s subject) command {

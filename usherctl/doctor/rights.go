@@ -49,7 +49,8 @@ func (u Usher) missingRights(ctx context.Context, source reader.Source, rules []
 	var calls []func()
 	for i := range all {
 		calls = append(calls, func() {
-			answers[i], errs[i] = access(ctx, source, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &all[i], User: u.At.User, Groups: u.groups()})
+			answers[i], errs[i] = access(ctx, source, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &all[i], User: u.At.User,
+				Groups: u.groups()})
 		})
 	}
 	parallel.Run(calls...)
@@ -73,8 +74,10 @@ func (u Usher) groups() []string {
 }
 
 // access asks the API server whether a user may do something.
-func access(ctx context.Context, source reader.Source, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	review := authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Spec: spec}
+func access(ctx context.Context, source reader.Source, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus,
+	error) {
+	review := authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
+		Spec: spec}
 	answer, err := reader.One[authorizationv1.SubjectAccessReview](source.Ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
 	return answer.Status, err
 }

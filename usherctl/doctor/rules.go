@@ -37,7 +37,8 @@ func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) 
 			switch {
 			case m == nil:
 			case m.ID == "rule-wrong-scope" && w.ushers() && !w.differs(): // a rule of the policy for both scopes has a webhook for each
-			case m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup): // webhooks in files are called for configurations
+			// webhooks in files are called for configurations
+			case m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup):
 			default:
 				m.Why = fmt.Sprintf("rules[%d]: %s", i, m.Why)
 				m.Field = strings.Replace(fmt.Sprintf("rules.%d.%s", i, m.Field), "resources", fmt.Sprintf("resources.%d", j), 1)

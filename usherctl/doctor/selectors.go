@@ -190,8 +190,9 @@ func objectSelectorProblems(w entry) []report.Finding {
 		if w.ushers() {
 			about, severity = w.lacks("objectSelector", w.neededObjects()), report.Error
 		}
-		return []report.Finding{milder(problem("object-selector-never", about, "objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
-			"The webhook is never called.", compiled, key), severity)}
+		return []report.Finding{milder(problem("object-selector-never", about,
+			"objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
+				"The webhook is never called.", compiled, key), severity)}
 	}
 	var without []string
 	for _, rule := range w.Rules {

@@ -99,7 +99,8 @@ func callPathOf(all []entry, n corev1.Namespace) callPath {
 	found := callPath{namespace: n.Name}
 	for _, w := range all {
 		compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" && !compiled.Matches(labels.Set(n.Labels)) {
+		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" &&
+			!compiled.Matches(labels.Set(n.Labels)) {
 			continue
 		}
 		if w.mutating() {

@@ -47,7 +47,8 @@ func (u Usher) settled(registered []entry) Usher {
 		}
 	}
 	if differing = append(differing, notRegistered(needed, registered)...); len(differing) > 0 {
-		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed, report.List(once(differing)))
+		u.Unknown = fmt.Errorf("%s, and the registration is that of another policy (%s); pass the policy that usher runs with: --config FILE", u.Assumed,
+			report.List(once(differing)))
 	}
 	return u
 }

@@ -41,7 +41,8 @@ func (x *explaining) admission() {
 		}
 	}
 	if x.e.Annotations[truncated] == "true" {
-		x.find("event-truncated", report.Unknown, "the API server left the objects out of the event, because it was larger than --audit-log-truncate-max-event-size")
+		x.find("event-truncated", report.Unknown, "the API server left the objects out of the event, because it was larger than "+
+			"--audit-log-truncate-max-event-size")
 	}
 }
 

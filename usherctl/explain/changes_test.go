@@ -48,10 +48,13 @@ func TestPhrases(t *testing.T) {
 		{`{"op":"replace","path":"/metadata/annotations/note","value":"v"}`, "annotation note set", "annotation note set"},
 		{`{"op":"replace","path":"/spec/priority","value":2}`, "spec.priority set to 2", "spec.priority set to 2"},
 		{`{"op":"add","path":"/spec/nodeSelector","value":{"disk":"ssd"}}`, `spec.nodeSelector[disk] added: "ssd"`, `spec.nodeSelector[disk] added: "ssd"`},
-		{`{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1"}}}`, "resources of container app added", "resources of containers[0] added"},
+		{`{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1"}}}`, "resources of container app added",
+			"resources of containers[0] added"},
 		{`{"op":"add","path":"/spec/containers/0/args/0","value":"-c"}`, `args[0] of container app added: "-c"`, `args[0] of containers[0] added: "-c"`},
-		{`{"op":"replace","path":"/spec/containers","value":[{"name":"log","image":"b"},` + containerApp + `]}`, "order of spec.containers changed", "spec.containers set"},
-		{`{"op":"move","from":"/spec/containers/0","path":"/spec/containers/1"}`, "order of spec.containers changed", "containers[0] removed;containers[1] set"},
+		{`{"op":"replace","path":"/spec/containers","value":[{"name":"log","image":"b"},` + containerApp + `]}`, "order of spec.containers changed",
+			"spec.containers set"},
+		{`{"op":"move","from":"/spec/containers/0","path":"/spec/containers/1"}`, "order of spec.containers changed",
+			"containers[0] removed;containers[1] set"},
 		{`{"op":"copy","from":"/metadata/name","path":"/metadata/labels/name"}`, `label name added: "web"`, "label name set"},
 	} {
 		t.Run(c.patch[:min(len(c.patch), 60)], func(t *testing.T) {
@@ -96,13 +99,16 @@ func TestBlame(t *testing.T) {
 	}{
 		{"one", []string{`[{"op":"add","path":"/metadata/labels/a","value":"1"}]`}, "metadata.labels[a]: w0"},
 		{"of the request", []string{`[{"op":"add","path":"/metadata/labels/app","value":"1"}]`}, "metadata.labels[app]: w0 the request"},
-		{"two", []string{`[{"op":"add","path":"/metadata/labels/a","value":"1"}]`, `[{"op":"add","path":"/metadata/labels/a","value":"2"}]`}, "metadata.labels[a]: w1 w0"},
-		{"a part", []string{`[{"op":"add","path":"/spec/containers/0","value":{"name":"p","image":"x"}}]`, `[{"op":"replace","path":"/spec/containers/0/image","value":"y"}]`},
+		{"two", []string{`[{"op":"add","path":"/metadata/labels/a","value":"1"}]`, `[{"op":"add","path":"/metadata/labels/a","value":"2"}]`},
+			"metadata.labels[a]: w1 w0"},
+		{"a part", []string{`[{"op":"add","path":"/spec/containers/0","value":{"name":"p","image":"x"}}]`,
+			`[{"op":"replace","path":"/spec/containers/0/image","value":"y"}]`},
 			"spec.containers[p]: w0; spec.containers[p].image: w1 w0"},
 		{"the whole", []string{`[{"op":"replace","path":"/spec/containers/1/image","value":"y"}]`, `[{"op":"remove","path":"/spec/containers/1"}]`},
 			"spec.containers[log]: w1 w0 the request"},
-		{"another place", []string{`[{"op":"replace","path":"/spec/containers/1/image","value":"y"}]`, `[{"op":"add","path":"/spec/containers/0","value":{"name":"p"}},` +
-			`{"op":"replace","path":"/spec/containers/2/image","value":"z"}]`}, "spec.containers[log].image: w1 w0 the request; spec.containers[p]: w1"},
+		{"another place", []string{`[{"op":"replace","path":"/spec/containers/1/image","value":"y"}]`,
+			`[{"op":"add","path":"/spec/containers/0","value":{"name":"p"}},` +
+				`{"op":"replace","path":"/spec/containers/2/image","value":"z"}]`}, "spec.containers[log].image: w1 w0 the request; spec.containers[p]: w1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

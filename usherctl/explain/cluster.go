@@ -197,7 +197,8 @@ func (p Policy) explainFailure(failure Failure, o Options, of string) report.Rep
 	refusal.Namespace = failure.Namespace
 	mask := mask.Mask{Show: o.ShowValues}
 	if !ok || refusal.By == ByUsher && p.Policy == nil {
-		return report.Examined(report.Subject{Source: source, Of: of}, finding("creation-failed", report.Error, failure.Object, maskText(&mask, failure.Message)))
+		return report.Examined(report.Subject{Source: source, Of: of},
+			finding("creation-failed", report.Error, failure.Object, maskText(&mask, failure.Message)))
 	}
 	r := p.explain(refusal, o, source)
 	r.Of = of

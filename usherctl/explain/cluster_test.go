@@ -49,12 +49,14 @@ lastTimestamp: "2026-11-22T12:30:00Z"
 involvedObject: {ABOUT}
 ---
 `
-	notBound = `running Bind plugin "DefaultBinder": Internal error occurred: failed calling webhook "b.example.com": failed to call webhook: the server could not find the requested resource`
+	notBound = `running Bind plugin "DefaultBinder": Internal error occurred: failed calling webhook "b.example.com": failed to call webhook: the ` +
+		`server could not find the requested resource`
 	ready    = `phase: Running, conditions: [{type: PodScheduled, status: "True"}, {type: Ready, status: "True"}]`
 	aboutPod = `kind: Pod, name: web-a-1, uid: p`
 	aboutSet = `kind: ReplicaSet, name: web-a, uid: r`
 	about    = `kind: Deployment, name: web, uid: d`
-	noSet    = `Failed to create new replica set "web-a": Internal error occurred: failed calling webhook "r.example.com": failed to call webhook: the server could not find the requested resource`
+	noSet    = `Failed to create new replica set "web-a": Internal error occurred: failed calling webhook "r.example.com": failed to call webhook: ` +
+		`the server could not find the requested resource`
 )
 
 func warns(reason, message, about string) string {
@@ -78,47 +80,72 @@ func TestCluster(t *testing.T) {
 		never   []string
 	}{
 		{"a pod that runs", whole + podWith(ready), nil, report.Fine, []string{"passed  Deployment apps/web", "no pod is missing, and all 1 run"}, nil},
-		{"a binding that is refused, by the condition", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulerError, message: '`+notBound+`'}]`), nil,
-			report.Refused, []string{"denied  Deployment apps/web, its pods  (condition of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed", "no-pod-missing"}},
+		{"a binding that is refused, by the condition", whole +
+			podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulerError, message: '`+notBound+`'}]`), nil,
+			report.Refused, []string{"denied  Deployment apps/web, its pods  (condition of Pod web-a-1", "webhook-not-called: b.example.com"},
+			[]string{"passed", "no-pod-missing"}},
 		{"the same, by the event, as the status may not be written", whole + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), nil,
 			report.Refused, []string{"(event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},
 		{"the same of a pod", whole + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), []string{"pod", "web-a-1"},
 			report.Refused, []string{"denied  Pod apps/web-a-1  (event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},
-		{"a token that is refused", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "True"}], containerStatuses: [{name: a, state: {waiting: {reason: ContainerCreating}}}]`) +
+		{"a token that is refused", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "True"}], containerStatuses: [{name: a, `+
+			`state: {waiting: {reason: ContainerCreating}}}]`) +
 			warns("FailedMount", `MountVolume.SetUp failed: failed to fetch token: admission webhook "t.example.com" denied the request: no`, aboutPod), nil,
 			report.Refused, []string{"denied", "not-usher: t.example.com"}, nil},
-		{"a pod whose status nobody writes", whole + podWith("phase: Pending"), nil, report.Unjudged, []string{"unknown: pod-not-running: Pod apps/web-a-1", "neither its status nor an event says why"}, []string{"passed"}},
-		{"the same of a pod", whole + podWith("phase: Pending"), []string{"web-a-1"}, report.Unjudged, []string{"unknown: pod-not-running", "info: pod-exists"}, []string{"passed"}},
-		{"a pod that finds no node", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/1 nodes are available}]`) +
-			warns("FailedScheduling", notBound, aboutPod), nil, report.Fine, []string{"info: pod-not-running", "Unschedulable: 0/1 nodes are available", "kubectl describe pod web-a-1 -n apps"}, []string{"denied"}},
-		{"a program that says it was refused", whole + podWith(`phase: Running, containerStatuses: [{name: a, state: {waiting: {reason: CrashLoopBackOff, message: pods is forbidden}}}]`), nil,
+		{"a pod whose status nobody writes", whole + podWith("phase: Pending"), nil, report.Unjudged,
+			[]string{"unknown: pod-not-running: Pod apps/web-a-1", "neither its status nor an event says why"}, []string{"passed"}},
+		{"the same of a pod", whole + podWith("phase: Pending"), []string{"web-a-1"}, report.Unjudged,
+			[]string{"unknown: pod-not-running", "info: pod-exists"}, []string{"passed"}},
+		{"a pod that finds no node", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, `+
+			`message: 0/1 nodes are available}]`) +
+			warns("FailedScheduling", notBound, aboutPod), nil, report.Fine,
+			[]string{"info: pod-not-running", "Unschedulable: 0/1 nodes are available", "kubectl describe pod web-a-1 -n apps"}, []string{"denied"}},
+		{"a program that says it was refused", whole + podWith(`phase: Running, containerStatuses: [{name: a, state: {waiting: {reason: `+
+			`CrashLoopBackOff, message: pods is forbidden}}}]`), nil,
 			report.Fine, []string{"info: pod-not-running", "container a: CrashLoopBackOff: pods is forbidden"}, []string{"denied"}},
 		{"a ReplicaSet that is refused, by the event", none + warns(noReplicaSet, noSet, about), nil, report.Refused,
-			[]string{"denied  Deployment apps/web, its pods  (event of Deployment web", "webhook-not-called: r.example.com"}, []string{"as of now", "no-failure-found"}},
+			[]string{"denied  Deployment apps/web, its pods  (event of Deployment web", "webhook-not-called: r.example.com"},
+			[]string{"as of now", "no-failure-found"}},
 		{"the same, by the condition", strings.Replace(none, "CONDITION", strings.Replace(progressing, "MESSAGE", noSet, 1), 1), nil, report.Refused,
 			[]string{"(condition of Deployment web", "webhook-not-called: r.example.com"}, []string{"as of now"}},
-		{"a ReplicaSet that was refused before", whole + podWith(ready) + strings.Replace(warns(noReplicaSet, noSet, about), "12:30", "11:30", 1), nil, report.Fine,
+		{"a ReplicaSet that was refused before", whole + podWith(ready) + strings.Replace(warns(noReplicaSet, noSet, about), "12:30", "11:30", 1), nil,
+			report.Fine,
 			[]string{"passed", "no-pod-missing", "info: failure-over: Deployment web", "r.example.com"}, []string{"denied"}},
-		{"a rollout that has recovered", whole + podWith(ready) + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil, report.Fine,
+		{"a rollout that has recovered", whole + podWith(ready) + warns("FailedCreate",
+			`Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil, report.Fine,
 			[]string{"passed", "no-pod-missing", "info: failure-over: ReplicaSet web-a", "x.example.com"}, []string{"denied  "}},
-		{"one that has not", lacking + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil, report.Unjudged,
-			[]string{"denied  Deployment apps/web", "not-usher: x.example.com", "not judged  Pod", "which was not usher, still does"}, []string{"failure-over"}},
+		{"one that has not", lacking + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
+			report.Unjudged,
+			[]string{"denied  Deployment apps/web", "not-usher: x.example.com", "not judged  Pod", "which was not usher, still does"},
+			[]string{"failure-over"}},
 		{"a paused Deployment", strings.Replace(none, "PAUSED", ", paused: true", 1), nil, report.Refused,
-			[]string{"warning: workload-paused: Deployment apps/web", "spec.paused is true", "kubectl rollout resume deployment/web -n apps", "as of now usher allows the pod"}, []string{"tries again", "no-failure-found"}},
-		{"a paused rollout", strings.Replace(strings.Replace(whole, "PAUSED", ", paused: true", 1), "updatedReplicas: 1", "updatedReplicas: 0", 1) + podWith(ready), nil, report.Refused,
+			[]string{"warning: workload-paused: Deployment apps/web", "spec.paused is true", "kubectl rollout resume deployment/web -n apps",
+				"as of now usher allows the pod"}, []string{"tries again", "no-failure-found"}},
+		{"a paused rollout", strings.Replace(strings.Replace(whole, "PAUSED", ", paused: true", 1), "updatedReplicas: 1", "updatedReplicas: 0", 1) +
+			podWith(ready), nil, report.Refused,
 			[]string{"workload-paused"}, []string{"passed"}},
-		{"a paused Deployment whose pod is refused", strings.Replace(lacking, "PAUSED", ", paused: true", 1) + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
-			report.Unjudged, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true", "Resuming it does not correct what else is wrong", "kubectl rollout resume deployment/web -n apps"}, nil},
-		{"a paused Deployment whose ReplicaSet is refused", strings.Replace(none, "PAUSED", ", paused: true", 1) + warns(noReplicaSet, noSet, about), nil, report.Refused,
+		{"a paused Deployment whose pod is refused", strings.Replace(lacking, "PAUSED", ", paused: true", 1) + warns("FailedCreate",
+			`Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
+			report.Unjudged, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true",
+				"Resuming it does not correct what else is wrong", "kubectl rollout resume deployment/web -n apps"}, nil},
+		{"a paused Deployment whose ReplicaSet is refused", strings.Replace(none, "PAUSED", ", paused: true", 1) + warns(noReplicaSet, noSet, about), nil,
+			report.Refused,
 			[]string{"denied  Deployment apps/web", "workload-paused"}, []string{"tries again"}},
-		{"a paused Deployment whose pod is not bound", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), nil,
+		{"a paused Deployment whose pod is not bound", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith("phase: Pending") +
+			warns("FailedScheduling", notBound, aboutPod), nil,
 			report.Refused, []string{"webhook-not-called: b.example.com", "workload-paused"}, nil},
-		{"a paused Deployment that lacks pods", strings.Replace(lacking, "PAUSED", ", paused: true", 1), nil, report.Unjudged, []string{"no-failure-found", "workload-paused"}, nil},
-		{"a paused Deployment with its pods", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith(ready), nil, report.Fine, []string{"no-pod-missing"}, []string{"workload-paused"}},
-		{"pods that are missing", lacking, nil, report.Unjudged, []string{"unknown: no-failure-found", "1 pods are missing", "as of now usher allows the pod"}, []string{"tries again", "passed"}},
-		{"a rollout that stands", strings.Replace(whole, "updatedReplicas: 1", "updatedReplicas: 0", 1) + podWith(ready), nil, report.Unjudged, []string{"unknown: no-failure-found", "1 pods of the current template"}, []string{"passed"}},
-		{"ReplicaSets that are not scaled", strings.Replace(whole, "spec: {replicas: 1PAUSED}", "spec: {replicas: 3}", 1) + podWith("phase: Running, reason: Odd"), nil, report.Unjudged, []string{"2 pods are missing"}, nil},
-		{"a status of an earlier spec", strings.Replace(whole, "generation: 1", "generation: 2", 1) + podWith(ready), nil, report.Unjudged, []string{"the status is of an earlier spec"}, []string{"passed"}},
+		{"a paused Deployment that lacks pods", strings.Replace(lacking, "PAUSED", ", paused: true", 1), nil, report.Unjudged,
+			[]string{"no-failure-found", "workload-paused"}, nil},
+		{"a paused Deployment with its pods", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith(ready), nil, report.Fine,
+			[]string{"no-pod-missing"}, []string{"workload-paused"}},
+		{"pods that are missing", lacking, nil, report.Unjudged,
+			[]string{"unknown: no-failure-found", "1 pods are missing", "as of now usher allows the pod"}, []string{"tries again", "passed"}},
+		{"a rollout that stands", strings.Replace(whole, "updatedReplicas: 1", "updatedReplicas: 0", 1) + podWith(ready), nil, report.Unjudged,
+			[]string{"unknown: no-failure-found", "1 pods of the current template"}, []string{"passed"}},
+		{"ReplicaSets that are not scaled", strings.Replace(whole, "spec: {replicas: 1PAUSED}", "spec: {replicas: 3}", 1) +
+			podWith("phase: Running, reason: Odd"), nil, report.Unjudged, []string{"2 pods are missing"}, nil},
+		{"a status of an earlier spec", strings.Replace(whole, "generation: 1", "generation: 2", 1) + podWith(ready), nil, report.Unjudged,
+			[]string{"the status is of an earlier spec"}, []string{"passed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -73,16 +73,19 @@ paused, and 2 if something could not be judged, such as a line that cannot be re
 
 func (o *options) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
-	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, possibly compressed with gzip; - is standard input; may be repeated, for several API servers")
+	set.StringArrayVar(&o.logs, "audit-log", nil, "file with audit events of the API server, or lines of usher's own audit log, possibly compressed "+
+		"with gzip; - is standard input; may be repeated, for several API servers")
 	set.StringVar(&o.uid, "uid", "", "UID of the object whose requests are shown")
 	set.StringVar(&o.refusal, "refusal", "", "id of the refusal whose requests are shown, such as 1f0c9a3e: a refusal's message ends with it")
 	set.StringVar(&o.kind, "kind", "", "resource or kind of the objects whose requests are shown, such as pods or pods/status")
-	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the requests that are shown (default: for a workload, that of kubectl)")
+	set.StringVarP(&o.namespace, "namespace", "n", "",
+		"namespace of the object, or of the requests that are shown (default: for a workload, that of kubectl)")
 	set.BoolVar(&o.Blame, "blame", false, "list the fields that webhooks changed, each with its last writer and earlier ones")
 	set.BoolVar(&o.Documents, "documents", false, "print the object after each webhook, as far as it is known")
 	set.BoolVar(&o.ShowValues, "show-values", false, "show values of environment variables and annotations, and the data of Secrets")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
-	set.StringVar(&o.config, "config", "", "policy file that refusals are explained by (default: with --cluster=api that of the installed usher, else the embedded policy)")
+	set.StringVar(&o.config, "config", "", "policy file that refusals are explained by (default: with --cluster=api that of the installed usher, "+
+		"else the embedded policy)")
 	set.StringVar(&o.service, "service", "usher/usher", "Service of the installed usher, as namespace/name: its Deployment names the policy")
 	o.clusterSource.AddTo(set)
 	o.clusterSource.AddStaticTo(set, "with a cluster, ")
@@ -165,7 +168,8 @@ func explainMessage(ctx context.Context, env tool.Env, o options, text string) (
 	}
 	refusals := ParseRefusals(text)
 	if len(refusals) == 0 {
-		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission webhook ... denied the request: ..."`)
+		return nil, errors.New(`the text is not that of a refusal: paste the whole line that kubectl, an event or usher prints, such as "admission ` +
+			`webhook ... denied the request: ..."`)
 	}
 	if slices.Contains(o.logs, "-") && len(refusals) > 1 {
 		return nil, errors.New("--audit-log=-: the log is read once for each of the refusals; save it to a file")

@@ -16,8 +16,9 @@ func TestFailures(t *testing.T) {
 		old   = `{"reason":"FailedCreate","message":"old","count":3,"involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"lastTimestamp":"2026-11-22T12:00:00Z","firstTimestamp":"2026-11-22T11:00:00Z","eventTime":null}`
 		later = `{"reason":"FailedCreate","note":"later","regarding":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"eventTime":"2026-11-22T11:00:00.000001Z","series":{"count":7,"lastObservedTime":"2026-11-22T12:00:01.5Z"}}`
 		other = `{"reason":"FailedCreate","message":"other","involvedObject":{"kind":"ReplicaSet","name":"web-b"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
-		gone  = `{"reason":"FailedCreate","message":"of a deleted one","involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"9"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
-		fine  = `{"reason":"SuccessfulCreate","message":"fine","involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
+		gone  = `{"reason":"FailedCreate","message":"of a deleted ` +
+			`one","involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"9"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
+		fine = `{"reason":"SuccessfulCreate","message":"fine","involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
 	)
 	condition := `{"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"condition","lastTransitionTime":"2026-11-22T12:30:00Z"}]}}`
 	for _, c := range []struct {
@@ -57,7 +58,8 @@ func TestFailures(t *testing.T) {
 // TestTone: what usher refused and allows now is tried again by the controller, unless the workload is suspended.
 func TestTone(t *testing.T) {
 	f := Failure{Message: `Error creating: admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: no`}
-	for suspended, want := range map[bool]string{true: "allowed now", false: "allowed now: the controller tries again by itself, after up to some minutes"} {
+	for suspended, want := range map[bool]string{true: "allowed now",
+		false: "allowed now: the controller tries again by itself, after up to some minutes"} {
 		now := []report.Report{{Verdict: report.Allowed, Hint: "allowed now"}}
 		if f.tone(now, suspended); now[0].Hint != want || now[0].Verdict != report.Allowed {
 			t.Errorf("suspended %t: %+v", suspended, now[0])

@@ -12,7 +12,8 @@ import (
 // explainObject explains an object from the audit log.
 func explainObject(env tool.Env, o options, args []string) ([]report.Report, error) {
 	if len(o.logs) == 0 {
-		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload without pods")
+		return nil, errors.New("to explain an object, pass --audit-log FILE with the audit events of the API server, or --cluster=api for a workload " +
+			"without pods")
 	}
 	filter := Filter{Namespace: o.namespace, UID: o.uid, Refusal: o.refusal, Kind: o.kind}
 	switch {

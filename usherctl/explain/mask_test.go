@@ -30,7 +30,8 @@ func (p *planted) secret() string {
 
 func (p *planted) container(name string) map[string]any {
 	return map[string]any{"name": name, "image": "a", "env": []any{
-		map[string]any{"name": "A", "value": p.secret()}, map[string]any{"name": "B", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "x"}}}}}
+		map[string]any{"name": "A", "value": p.secret()},
+		map[string]any{"name": "B", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "x"}}}}}
 }
 
 func (p *planted) object() map[string]any {
@@ -106,7 +107,8 @@ func (p *planted) event() *Event {
 		e.Verb = "patch"
 		e.ResponseStatus = status{Code: 403, Message: p.secrets[0]}
 	case 1:
-		e.ResponseStatus = status{Code: 403, Message: fmt.Sprintf("%s and %q and \"%s\"", p.secrets[0], p.secrets[len(p.secrets)-1], strings.Join(p.secrets, "\n"))}
+		e.ResponseStatus = status{Code: 403, Message: fmt.Sprintf("%s and %q and \"%s\"", p.secrets[0], p.secrets[len(p.secrets)-1],
+			strings.Join(p.secrets, "\n"))}
 	case 2:
 		stored, _ := json.Marshal(p.object())
 		e.ResponseObject = stored
@@ -144,7 +146,8 @@ func TestSecretsStayHidden(t *testing.T) {
 // TestCopiedIntoLists: a value that was copied into a list stays hidden when another element is inserted before it.
 func TestCopiedIntoLists(t *testing.T) {
 	const object = `{"kind":"Pod","metadata":{"annotations":{"a":"s3cret"},"finalizers":[]}}`
-	r := Of(eventOf(object, `[{"op":"copy","from":"/metadata/annotations/a","path":"/metadata/finalizers/0"}]`, `[{"op":"add","path":"/metadata/finalizers/0","value":"x"}]`,
+	r := Of(eventOf(object, `[{"op":"copy","from":"/metadata/annotations/a","path":"/metadata/finalizers/0"}]`,
+		`[{"op":"add","path":"/metadata/finalizers/0","value":"x"}]`,
 		`[{"op":"move","from":"/metadata/finalizers","path":"/metadata/labels"}]`), Options{})
 	if raw, _ := json.Marshal(r); bytes.Contains(raw, []byte("s3cret")) || len(r.Calls) != 3 || r.Calls[2].Known != "rebuilt" {
 		t.Errorf("%s", raw)

@@ -54,9 +54,11 @@ const maxMessage = 1 << 20
 
 var (
 	// problemInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?::\s+)?`)
+	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` +
+		fieldTypes + `)(?::\s+)?`)
 	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
-	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
+	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes +
+		`)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
 
 	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
 	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
@@ -95,7 +97,8 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		by      string
 		pattern *regexp.Regexp
 	}{
-		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByMutation, mutationNote}, {ByConversion, conversion}, {ByCondition, unevaluated}, {ByPatch, badPatch}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
+		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByMutation, mutationNote}, {ByConversion, conversion}, {ByCondition, unevaluated},
+		{ByPatch, badPatch}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
 	} {
 		if found := other.pattern.FindStringSubmatch(text); found != nil {
 			switch r.By = other.by; {

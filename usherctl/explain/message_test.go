@@ -20,42 +20,63 @@ func TestParseRefusal(t *testing.T) {
 		said       string // STEP|FIELD|TYPE|DETAIL, separated by line breaks
 	}{
 		{"kubectl", `Error from server (Forbidden): error when creating "pod.yaml": admission webhook "validate-pods.usher.dev" denied the request: ` +
-			`denied-names: metadata.name: Forbidden: "offensive-web" contains "offensive", which the policy does not allow in pod names; choose another name (refusal 63c5c9a7)`,
-			ByUsher, "validate-pods.usher.dev", "63c5c9a7", `denied-names|metadata.name|Forbidden|"offensive-web" contains "offensive", which the policy does not allow in pod names; choose another name`},
-		{"an event", `Error creating: admission webhook "validate-pod.usher.dev" denied the request: evaluate-quota: metadata.labels[quota.scheduling.koordinator.sh/name]: ` +
+			`denied-names: metadata.name: Forbidden: "offensive-web" contains "offensive", which the policy does not allow in pod names; choose another ` +
+			`name (refusal 63c5c9a7)`,
+			ByUsher, "validate-pods.usher.dev", "63c5c9a7",
+			`denied-names|metadata.name|Forbidden|"offensive-web" contains "offensive", which the policy does not allow in pod names; choose another name`},
+		{"an event", `Error creating: admission webhook "validate-pod.usher.dev" denied the request: evaluate-quota: ` +
+			`metadata.labels[quota.scheduling.koordinator.sh/name]: ` +
 			`Forbidden: quota small (via label): cpu requested 2, used 0, limit 1 (spec.max); ask for less, or raise the limit (refusal e99c9a88)`,
 			ByUsher, "validate-pod.usher.dev", "e99c9a88", `evaluate-quota|metadata.labels[quota.scheduling.koordinator.sh/name]|Forbidden|` +
 				`quota small (via label): cpu requested 2, used 0, limit 1 (spec.max); ask for less, or raise the limit`},
-		{"causes", "The Pod \"long\" is invalid: \n* metadata.labels[acme.com/lifespan-requested]: Invalid value: \"99\": must be a whole number (usher, step lifespan, refusal 9a507b42)\n" +
+		{"causes", "The Pod \"long\" is invalid: \n* metadata.labels[acme.com/lifespan-requested]: Invalid value: \"99\": must be a whole number " +
+			"(usher, step lifespan, refusal 9a507b42)\n" +
 			"* spec.containers[0].image: Required value (usher, step image-rules, refusal 9a507b42)\n",
-			ByUsher, "", "9a507b42", "lifespan|metadata.labels[acme.com/lifespan-requested]|Invalid value|\"99\": must be a whole number\nimage-rules|spec.containers[0].image|Required value|"},
-		{"two problems", `admission webhook "validate-pods.usher.dev" denied the request: label-rules: metadata.labels[team]: Required value: rule team: set it; ` +
+			ByUsher, "", "9a507b42", "lifespan|metadata.labels[acme.com/lifespan-requested]|Invalid value|\"99\": must be a whole " +
+				"number\nimage-rules|spec.containers[0].image|Required value|"},
+		{"two problems", `admission webhook "validate-pods.usher.dev" denied the request: label-rules: metadata.labels[team]: Required value: rule ` +
+			`team: set it; ` +
 			`image-rules: spec.containers[0].image: Invalid value: "a": rule production: it; is bad (refusal 00000000)`,
-			ByUsher, "validate-pods.usher.dev", "00000000", "label-rules|metadata.labels[team]|Required value|rule team: set it\nimage-rules|spec.containers[0].image|Invalid value|\"a\": rule production: it; is bad"},
-		{"an older usher", `admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: no`, ByUsher, "validate-pods.usher.dev", "",
+			ByUsher, "validate-pods.usher.dev", "00000000", "label-rules|metadata.labels[team]|Required value|rule team: set " +
+				"it\nimage-rules|spec.containers[0].image|Invalid value|\"a\": rule production: it; is bad"},
+		{"an older usher", `admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: no`, ByUsher,
+			"validate-pods.usher.dev", "",
 			"denied-names|metadata.name|Forbidden|no"},
-		{"usherctl review", `    message: denied-names: metadata.name: Forbidden: no; label-rules: metadata.labels[team]: Required value: rule team: set it (refusal 00000001)`,
+		{"usherctl review", `    message: denied-names: metadata.name: Forbidden: no; label-rules: metadata.labels[team]: Required value: rule team: ` +
+			`set it (refusal 00000001)`,
 			ByUsher, "", "00000001", "denied-names|metadata.name|Forbidden|no\nlabel-rules|metadata.labels[team]|Required value|rule team: set it"},
 		{"a log", `label-rules: metadata.labels[team]: Required value: rule team: set it (refusal 00000002)`, ByUsher, "", "00000002",
 			"label-rules|metadata.labels[team]|Required value|rule team: set it"},
-		{"a line that was broken", "admission webhook \"validate-pods.usher.dev\" denied the request: denied-names: metadata.name: Forbidden:\n    no (refusal 00000003)",
+		{"a line that was broken", "admission webhook \"validate-pods.usher.dev\" denied the request: denied-names: metadata.name: Forbidden:\n    no " +
+			"(refusal 00000003)",
 			ByUsher, "validate-pods.usher.dev", "00000003", "denied-names|metadata.name|Forbidden|no"},
-		{"a quota that asks for requests", `pods "web-1" is forbidden: failed quota: compute: must specify requests.cpu for: proxy`, ByQuota, "compute", "", ""},
+		{"a quota that asks for requests", `pods "web-1" is forbidden: failed quota: compute: must specify requests.cpu for: proxy`, ByQuota, "compute", "",
+			""},
 		{"another webhook", `admission webhook "policy.example.com" denied the request: no`, ByWebhook, "policy.example.com", "", ""},
-		{"a webhook that cannot be called", `Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: Post "https://usher.usher.svc:443/mutate-pods?timeout=5s": context deadline exceeded`,
+		{"a webhook that cannot be called", `Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: Post ` +
+			`"https://usher.usher.svc:443/mutate-pods?timeout=5s": context deadline exceeded`,
 			ByCall, "mutate-pods.usher.dev", "", ""},
-		{"a quota of Kubernetes", `pods "web-1" is forbidden: exceeded quota: team-a, requested: cpu=1, used: cpu=4, limited: cpu=4`, ByQuota, "team-a", "", ""},
-		{"Pod Security", `pods "web-1" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`, ByPodSecurity, "restricted:latest", "", ""},
-		{"a policy of the API server", `pods "web" is forbidden: ValidatingAdmissionPolicy 'names' with binding 'all' denied request: no`, ByPolicy, "names", "", ""},
+		{"a quota of Kubernetes", `pods "web-1" is forbidden: exceeded quota: team-a, requested: cpu=1, used: cpu=4, limited: cpu=4`, ByQuota, "team-a", "",
+			""},
+		{"Pod Security", `pods "web-1" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`, ByPodSecurity,
+			"restricted:latest", "", ""},
+		{"a policy of the API server", `pods "web" is forbidden: ValidatingAdmissionPolicy 'names' with binding 'all' denied request: no`, ByPolicy,
+			"names", "", ""},
 		{"a limit range", `pods "web" is forbidden: maximum cpu usage per Container is 1, but limit is 2`, ByLimitRange, "", "", ""},
 		{"RBAC", `pods is forbidden: User "ann" cannot create resource "pods" in API group "" in the namespace "apps"`, ByRBAC, "", "", ""},
-		{"a policy that is not configured", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`,
+		{"a policy that is not configured", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: ` +
+			`ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: ` +
+			`'example.com/v1, Kind=Limit'`,
 			ByPolicy, "params", "", ""},
 		{"a MutatingAdmissionPolicy", `pods "p1" is forbidden: policy 'm' with binding 'b' denied request: no`, ByMutation, "m", "", ""},
-		{"a matchCondition", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: expression 'object.spec.nope == 'x'' resulted in error: no such key: nope`, ByCondition, "", "", ""},
-		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is missing path: "/spec/x": missing value`, ByPatch, "", "", ""},
-		{"a patch of no pod", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container`, ByPatch, "", "", ""},
-		{"a conversion", `Error from server: error when creating "f.yaml": conversion webhook for example.com/v1, Kind=Foo failed: Post "https://conv.x.svc:443/convert?timeout=30s": service "conv" not found`,
+		{"a matchCondition", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: expression 'object.spec.nope == 'x'' ` +
+			`resulted in error: no such key: nope`, ByCondition, "", "", ""},
+		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is ` +
+			`missing path: "/spec/x": missing value`, ByPatch, "", "", ""},
+		{"a patch of no pod", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: json: cannot unmarshal string ` +
+			`into Go struct field PodSpec.spec.containers of type []v1.Container`, ByPatch, "", "", ""},
+		{"a conversion", `Error from server: error when creating "f.yaml": conversion webhook for example.com/v1, Kind=Foo failed: Post ` +
+			`"https://conv.x.svc:443/convert?timeout=30s": service "conv" not found`,
 			ByConversion, "example.com/v1, Kind=Foo", "", ""},
 		{"validation", `Pod "web" is invalid: spec.containers[0].image: Required value`, ByAPIServer, "", "", ""},
 		{"no refusal", "hello", "", "", "", ""},
@@ -122,7 +143,8 @@ func FuzzParseRefusal(f *testing.F) {
 }
 
 func TestPolicyLine(t *testing.T) {
-	policy := "# names: x\nnames:\n  denied: [a]\nlabelRules:\n- name: team # shown\n  label: t\n- {label: u, name: \"contact\"}\nimageRules:\n- name: contact\n"
+	policy := "# names: x\nnames:\n  denied: [a]\nlabelRules:\n- name: team # shown\n  label: t\n- {label: u, name: \"contact\"}\nimageRules:\n- " +
+		"name: contact\n"
 	for _, c := range []struct {
 		section, text string
 		line          int
@@ -159,7 +181,8 @@ func TestForeignRefusals(t *testing.T) {
 	}
 	const notFound = "the server could not find the requested resource"
 	hook := func(name string, client registration.WebhookClientConfig, conditions ...registration.MatchCondition) webhookmatch.Hook {
-		return webhookmatch.Hook{Configuration: "c-" + name, ValidatingWebhook: registration.ValidatingWebhook{Name: name, ClientConfig: client, MatchConditions: conditions}}
+		return webhookmatch.Hook{Configuration: "c-" + name,
+			ValidatingWebhook: registration.ValidatingWebhook{Name: name, ClientConfig: client, MatchConditions: conditions}}
 	}
 	atURL := registration.WebhookClientConfig{URL: new("https://127.0.0.1:1/404")}
 	inService := registration.WebhookClientConfig{Service: &registration.ServiceReference{Namespace: "s", Name: "n", Path: new("/p")}}
@@ -177,28 +200,45 @@ func TestForeignRefusals(t *testing.T) {
 		object, message, look string // parts
 	}{
 		{"404 at a URL", calling("a", notFound), "", []webhookmatch.Hook{hook("a", atURL)}, "a", "(https://127.0.0.1:1/404) was reached", "| grep -F -e a"},
-		{"404 at a URL, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", atURL)}, "a", "(https://127.0.0.1:1/404)", "usherctl doctor --cluster=api --canary -n apps"},
-		{"404 of a Service", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", inService)}, "a", "(Service s/n, path /p)", "kubectl logs -n s service/n --tail=100"},
-		{"500, and no cluster", calling("a", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "a", "its server was reached", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"},
-		{"no review", calling("a", "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="), "", nil, "a", "its server was reached", "grep -F -e a"},
-		{"a timeout", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": context deadline exceeded`), "", nil, "a", "has not answered within timeoutSeconds", "kubectl logs -n s service/n --tail=100"},
+		{"404 at a URL, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", atURL)}, "a", "(https://127.0.0.1:1/404)",
+			"usherctl doctor --cluster=api --canary -n apps"},
+		{"404 of a Service", calling("a", notFound), "apps", []webhookmatch.Hook{hook("a", inService)}, "a", "(Service s/n, path /p)",
+			"kubectl logs -n s service/n --tail=100"},
+		{"500, and no cluster", calling("a", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "a",
+			"its server was reached", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"},
+		{"no review", calling("a", "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="), "", nil, "a",
+			"its server was reached", "grep -F -e a"},
+		{"a timeout", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": context deadline exceeded`), "", nil, "a",
+			"has not answered within timeoutSeconds", "kubectl logs -n s service/n --tail=100"},
 		{"a timeout of a connection", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": dial tcp 10.0.0.1:443: i/o timeout: context deadline exceeded`), "", nil, "a", "could not call", "usherctl doctor --cluster=api"},
-		{"a certificate", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": x509: certificate signed by unknown authority`), "apps", nil, "a", "could not call", "usherctl doctor --cluster=api"},
-		{"usher, 404", calling("validate-pods.usher.dev", notFound), "apps", nil, "validate-pods.usher.dev", "was reached", "usherctl doctor --cluster=api"},
-		{"usher, 500", calling("validate-pods.usher.dev", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "validate-pods.usher.dev", "was reached", "kubectl -n usher logs deployment/usher"},
+		{"a certificate", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": x509: certificate signed by unknown authority`), "apps", nil, "a",
+			"could not call", "usherctl doctor --cluster=api"},
+		{"usher, 404", calling("validate-pods.usher.dev", notFound), "apps", nil, "validate-pods.usher.dev", "was reached",
+			"usherctl doctor --cluster=api"},
+		{"usher, 500", calling("validate-pods.usher.dev", `an error on the server ("no") has prevented the request from succeeding`), "", nil,
+			"validate-pods.usher.dev", "was reached", "kubectl -n usher logs deployment/usher"},
 		{"a matchCondition, and no cluster", nope, "", nil, "", "matchConditions could not be evaluated", "matchCondition {{.name}}: {{.expression}}"},
-		{"a matchCondition", nope, "", []webhookmatch.Hook{lenient, hook("other", atURL), hook("strict", atURL, failing)}, "ValidatingWebhookConfiguration c-strict, webhook strict",
+		{"a matchCondition", nope, "", []webhookmatch.Hook{lenient, hook("other", atURL), hook("strict", atURL, failing)},
+			"ValidatingWebhookConfiguration c-strict, webhook strict",
 			"matchConditions could not be evaluated", "kubectl get validatingwebhookconfiguration c-strict -o yaml"},
-		{"in a file, 404", calling("a", notFound), "", []webhookmatch.Hook{onDisk("a")}, "a", "webhook a is in a file of the API server", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
-		{"in a file, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{onDisk("a")}, "a", "was reached", "usherctl doctor --cluster=api --canary -n apps"},
-		{"in a file, a certificate", calling("a", `Post "https://127.0.0.1:1/404": x509: certificate signed by unknown authority`), "", []webhookmatch.Hook{onDisk("a")}, "a",
+		{"in a file, 404", calling("a", notFound), "", []webhookmatch.Hook{onDisk("a")}, "a", "webhook a is in a file of the API server",
+			"${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in a file, for a pod", calling("a", notFound), "apps", []webhookmatch.Hook{onDisk("a")}, "a", "was reached",
+			"usherctl doctor --cluster=api --canary -n apps"},
+		{"in a file, a certificate", calling("a", `Post "https://127.0.0.1:1/404": x509: certificate signed by unknown authority`), "",
+			[]webhookmatch.Hook{onDisk("a")}, "a",
 			"could not call", "usherctl doctor --cluster=api --static-dir '/etc/static files'"},
-		{"in a file, a matchCondition", nope, "", []webhookmatch.Hook{onDisk("strict", failing)}, "webhook strict", "is in a file of the API server", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
-		{"in a file, a refusal", `admission webhook "a" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "a", "webhook a is in a file", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
-		{"in the API, a refusal", `admission webhook "b" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "b", "another webhook refused", "grep -F -B2 -A20 -e b"},
-		{"a paramKind", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'`, "", nil,
+		{"in a file, a matchCondition", nope, "", []webhookmatch.Hook{onDisk("strict", failing)}, "webhook strict", "is in a file of the API server",
+			"${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in a file, a refusal", `admission webhook "a" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "a",
+			"webhook a is in a file", "${EDITOR:-vi} '/etc/static files/a.yaml'"},
+		{"in the API, a refusal", `admission webhook "b" denied the request: no`, "", []webhookmatch.Hook{hook("b", atURL), onDisk("a")}, "b",
+			"another webhook refused", "grep -F -B2 -A20 -e b"},
+		{"a paramKind", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' denied request: failed to configure policy: failed to find resource ` +
+			`referenced by paramKind: 'example.com/v1, Kind=Limit'`, "", nil,
 			"params", "paramKind: 'example.com/v1, Kind=Limit'", "kubectl get validatingadmissionpolicy params -o yaml"},
-		{"parameters", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' with binding 'b' denied request: failed to configure binding: no params found`, "", nil,
+		{"parameters", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' with binding 'b' denied request: failed to configure binding: no ` +
+			`params found`, "", nil,
 			"params", "cannot be used", "kubectl get validatingadmissionpolicybinding b -o yaml"},
 		{"a conversion", "conversion webhook for example.com/v1, Kind=Foo failed: no", "", nil, "Kind=Foo", "custom kind Foo", "grep -F -e ' Foo: '"},
 	} {
@@ -207,7 +247,8 @@ func TestForeignRefusals(t *testing.T) {
 			refusal.Namespace = c.namespace
 			r := Policy{Hooks: func() []webhookmatch.Hook { return c.hooks }}.explain(refusal, Options{}, "the message")
 			f := r.Findings[0]
-			if r.Exit() != report.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) || !strings.Contains(f.Look, c.look) ||
+			if r.Exit() != report.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) ||
+				!strings.Contains(f.Look, c.look) ||
 				!strings.Contains(c.look, "--canary") && strings.Contains(f.Look, "--canary") {
 				t.Errorf("%d %+v", r.Exit(), f)
 			}

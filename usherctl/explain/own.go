@@ -24,7 +24,8 @@ func decodeDecision(raw []byte) (d Decision, err error) {
 
 // MatchesDecision reports whether the filter matches a decision. Usher's audit log has no UID of objects.
 func (f Filter) MatchesDecision(d *Decision) bool {
-	e := Event{Stage: "ResponseComplete", Verb: "create", ObjectRef: objectRef{Resource: d.Resource, Subresource: d.Subresource, Namespace: d.Namespace, Name: d.Name}}
+	e := Event{Stage: "ResponseComplete", Verb: "create",
+		ObjectRef: objectRef{Resource: d.Resource, Subresource: d.Subresource, Namespace: d.Namespace, Name: d.Name}}
 	return f.UID == "" && (f.Refusal == "" || f.Refusal == d.Refusal) && Filter{Namespace: f.Namespace, Name: f.Name, Kind: f.Kind}.Matches(&e)
 }
 

@@ -164,7 +164,8 @@ func describe(idle []podState, o Options) (found []report.Finding) {
 		f.Look = s.pod.look()
 		if s.why.Message == "" {
 			f.Severity = report.Unknown
-			f.Message = "it does not run, and neither its status nor an event says why: its scheduler or its kubelet has not tried yet, has no right, or is refused pods/status"
+			f.Message = "it does not run, and neither its status nor an event says why: its scheduler or its kubelet has not tried yet, has no right, or " +
+				"is refused pods/status"
 		}
 		found = append(found, f)
 	}

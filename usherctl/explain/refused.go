@@ -64,7 +64,8 @@ func howOften(id string, requests []report.Report) []suite.Note {
 	if len(times) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("refusal %s in the log: %d times, by %s, from %s", id, len(times), strings.Join(slices.Sorted(maps.Keys(users)), ", "), slices.Min(times))
+	text := fmt.Sprintf("refusal %s in the log: %d times, by %s, from %s", id, len(times), strings.Join(slices.Sorted(maps.Keys(users)), ", "),
+		slices.Min(times))
 	if last := slices.Max(times); len(times) > 1 {
 		text += " to " + last
 	}
@@ -94,7 +95,8 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	}
 	if len(r.Calls) == 0 {
 		r.Findings = append(r.Findings, finding("step-unknown", report.Unknown, refusal.Name,
-			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+maskText(&mask, refusal.Text)))
+			"this usher has no such step: the message is of another version, or its feature gates are others; --feature-gates sets them: "+maskText(&mask,
+				refusal.Text)))
 	}
 	r.Hint = wayOut(refusal, &mask)
 	return r
@@ -214,7 +216,8 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
 		f = finding("match-condition-failed", report.Error, object, message)
 		f.Look = look
 	case ByPatch:
-		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was called: " +
+		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was " +
+			"called: " +
 			"usherctl explain --audit-log FILE NAMESPACE/NAME"
 		f.Look = "kubectl get mutatingwebhookconfigurations -o go-template=" + report.Word(callsTemplate)
 	case ByConversion:
@@ -256,7 +259,8 @@ func policyRefused(refusal Refusal) (message, look string) {
 	if why == nil {
 		return message, look
 	}
-	message = "the ValidatingAdmissionPolicy " + refusal.Name + " cannot be used, and its failurePolicy is Fail, so it refuses all that it matches: " + why[2]
+	message = "the ValidatingAdmissionPolicy " + refusal.Name + " cannot be used, and its failurePolicy is Fail, so it refuses all that it matches: " +
+		why[2]
 	if binding := policyNote.FindStringSubmatch(refusal.Text)[2]; why[1] == "binding" && binding != "" {
 		look = "kubectl get validatingadmissionpolicybinding " + report.Word(binding) + " -o yaml"
 	}

@@ -29,7 +29,8 @@ type Options struct {
 // Of returns what is known of a request from its audit event.
 func Of(e *Event, o Options) report.Report {
 	x := explaining{e: e, o: o, mask: &mask.Mask{Show: o.ShowValues, Secret: e.ObjectRef.Resource == "secrets"}, report: report.Report{
-		Subject: report.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(), Operation: strings.ToUpper(e.Verb)},
+		Subject: report.Subject{Source: e.Place.String(), Kind: e.Kind(), Namespace: e.ObjectRef.Namespace, Name: e.Name(),
+			Operation: strings.ToUpper(e.Verb)},
 		Verdict: verdictOf(e.ResponseStatus.Code),
 	}}
 	x.open()
@@ -76,8 +77,9 @@ func (x *explaining) open() {
 		who, by = *e.ImpersonatedUser, e.User.Username
 	}
 	x.last = -1
-	x.report.Request = &report.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent, DryRun: strings.Contains(e.RequestURI, "dryRun="),
-		Level: e.Level, AuditID: e.AuditID, Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message}
+	x.report.Request = &report.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent,
+		DryRun: strings.Contains(e.RequestURI, "dryRun="),
+		Level:  e.Level, AuditID: e.AuditID, Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message}
 	if !e.Received.IsZero() {
 		x.report.Request.Time = e.Received.UTC().Format(time.RFC3339Nano)
 	}
@@ -106,7 +108,8 @@ func (x *explaining) remember(raw json.RawMessage) {
 
 // stored returns what was stored, if the event has it. A dry run stores nothing.
 func (x *explaining) stored() json.RawMessage {
-	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" || x.report.Verdict != report.Allowed {
+	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" ||
+		x.report.Verdict != report.Allowed {
 		return nil
 	}
 	return x.e.ResponseObject
@@ -121,8 +124,8 @@ func (x *explaining) webhooks() {
 	patches := slices.ContainsFunc(calls, func(c called) bool { return len(c.patch) > 0 })
 	switch {
 	case patches && x.document == nil && x.e.Verb == "patch":
-		x.find("document-not-known", report.Info, "the event of a PATCH has the patch of the client, not the object: the changes of each webhook are shown "+
-			"as it sent them, and not the object between them")
+		x.find("document-not-known", report.Info, "the event of a PATCH has the patch of the client, not the object: the changes of each webhook are "+
+			"shown as it sent them, and not the object between them")
 	case patches && x.document == nil:
 		x.find("document-not-known", report.Info, "the event does not have the object that was sent: the changes of each webhook are shown as it sent them")
 	}
@@ -188,7 +191,8 @@ func (x *explaining) apply(c called, call *report.Call) []change {
 		if x.o.Documents {
 			severity = report.Unknown
 		}
-		x.find("patch-does-not-apply", severity, fmt.Sprintf("the patch of %s does not apply to the object that was rebuilt: what was between them, such as "+
+		x.find("patch-does-not-apply", severity, fmt.Sprintf("the patch of %s does not apply to the object that was rebuilt: what was between them, "+
+			"such as "+
 			"defaults and in-tree plug-ins, is not in the event. From here on the object is not known; the changes are shown all the same", call.Webhook))
 		x.document, x.outline = nil, x.document
 		return x.oneByOne(c.patch)

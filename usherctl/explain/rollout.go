@@ -115,7 +115,8 @@ func (w workload) alsoPaused(r report.Report) report.Report {
 // paused returns the finding on a workload that creates no pods because it is paused.
 func (w workload) paused() report.Finding {
 	if w.Spec.Suspend {
-		f := finding("workload-paused", report.Warning, w.String(), "spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false")
+		f := finding("workload-paused", report.Warning, w.String(),
+			"spec.suspend is true: it creates no pods until somebody, or the queue that it is in, sets it to false")
 		f.Look = w.look()
 		return f
 	}

@@ -15,14 +15,17 @@ import (
 
 // The templates of kubectl get that print one line for each webhook, matchCondition or conversion webhook.
 const (
-	callsTemplate = `{{range .items}}{{$c := .}}{{range .webhooks}}{{$c.kind}} {{$c.metadata.name}}, webhook {{.name}}: ` + clientTemplate + `{{"\n"}}{{end}}{{end}}`
+	callsTemplate = `{{range .items}}{{$c := .}}{{range .webhooks}}{{$c.kind}} {{$c.metadata.name}}, webhook {{.name}}: ` + clientTemplate +
+		`{{"\n"}}{{end}}{{end}}`
 
 	conditionsTemplate = `{{range .items}}{{$c := .}}{{range .webhooks}}{{$w := .}}{{range .matchConditions}}{{$c.kind}} {{$c.metadata.name}}, ` +
 		`webhook {{$w.name}}, matchCondition {{.name}}: {{.expression}}{{"\n"}}{{end}}{{end}}{{end}}`
 
-	conversionsTemplate = `{{range .items}}{{.metadata.name}} {{.spec.names.kind}}: {{with .spec.conversion.webhook}}` + clientTemplate + `{{end}}{{"\n"}}{{end}}`
+	conversionsTemplate = `{{range .items}}{{.metadata.name}} {{.spec.names.kind}}: {{with .spec.conversion.webhook}}` + clientTemplate +
+		`{{end}}{{"\n"}}{{end}}`
 
-	clientTemplate = `{{with .clientConfig.service}}service {{.namespace}}/{{.name}}{{with .path}} {{.}}{{end}}{{end}}{{with .clientConfig.url}}{{.}}{{end}}`
+	clientTemplate = `{{with .clientConfig.service}}service {{.namespace}}/{{.name}}{{with .path}} {{.}}{{end}}{{end}}{{with ` +
+		`.clientConfig.url}}{{.}}{{end}}`
 )
 
 const getConfigurations = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template="
@@ -93,8 +96,8 @@ func conditionFailed(refusal Refusal, hooks []webhookmatch.Hook) (object, messag
 	for _, h := range hooks {
 		names = append(names, nameOf(h))
 	}
-	message = "no rule refused this: a webhook's matchConditions could not be evaluated for the object, and its failurePolicy is Fail. has() or .?field.orValue() in the " +
-		"expression mends that; usherctl doctor --cluster=api -f FILE shows the value for an object"
+	message = "no rule refused this: a webhook's matchConditions could not be evaluated for the object, and its failurePolicy is Fail. has() or " +
+		".?field.orValue() in the expression mends that; usherctl doctor --cluster=api -f FILE shows the value for an object"
 	if len(hooks) == 1 {
 		return names[0], message, "kubectl get " + strings.ToLower(kindOfHook(hooks[0])) + " " + report.Word(hooks[0].Configuration) + " -o yaml"
 	}
@@ -114,14 +117,15 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 	doctor := doctorOf(hooks)
 	switch ushers := strings.HasSuffix(refusal.Name, ".usher.dev"); {
 	case answered.MatchString(refusal.Text):
-		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may be wrong, or its log says why"
+		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may " +
+			"be wrong, or its log says why"
 		if ushers && seenByDoctor.MatchString(refusal.Text) {
 			return message, doctor
 		}
 		return message, lookAtServer(refusal, hooks)
 	case timedOut.MatchString(refusal.Text) && !dialled.MatchString(refusal.Text):
-		message = "no rule refused this: " + server + " has not answered within timeoutSeconds, and its failurePolicy is Fail. It is slow or overloaded, or cannot be reached, " +
-			"which " + doctor + " can show"
+		message = "no rule refused this: " + server + " has not answered within timeoutSeconds, and its failurePolicy is Fail. It is slow or " +
+			"overloaded, or cannot be reached, which " + doctor + " can show"
 		return message, lookAtServer(refusal, hooks)
 	}
 	return "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", doctor

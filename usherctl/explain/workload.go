@@ -121,7 +121,8 @@ func (f finder) find(ctx context.Context, args []string) (object, error) {
 			return f.get(ctx, k.Kind, name)
 		}
 	}
-	return object{}, fmt.Errorf("%s: no kind whose pods are explained: name a pod, deployment, statefulset, daemonset, job, replicaset or replicationcontroller; "+
+	return object{}, fmt.Errorf("%s: no kind whose pods are explained: name a pod, deployment, statefulset, daemonset, job, replicaset or "+
+		"replicationcontroller; "+
 		"--namespace names the namespace", word)
 }
 

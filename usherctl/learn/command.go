@@ -35,13 +35,15 @@ the one about rescuing a cluster, which needs that of ` + "`make cluster`" + `.`
 // Command is `usherctl learn`.
 func Command(env tool.Env) *cobra.Command {
 	o := &options{}
-	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: help, Args: cobra.MaximumNArgs(1),
+	c := &cobra.Command{Use: "learn [LESSON]", Short: "a course about admission webhooks: lessons with tasks, checks and hints", Long: help,
+		Args: cobra.MaximumNArgs(1),
 		Example: `  # which lessons are there?
   usherctl learn
   # begin the first one
   usherctl learn 1`}
 	c.PersistentFlags().StringVar(&o.dir, "dir", "usher-lessons", "directory with a folder for each lesson that was begun")
-	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the hints and solutions")
+	c.Flags().StringVar(&o.export, "export", "", "write all lessons into this directory, for a teacher: class/ has the start states, teacher/ the "+
+		"hints and solutions")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(env, *o, courseOf(c, *o), args)
 		if best := nearest.Of(strings.Join(args, " "), cli.NamesBelow(c)); err != nil && best != "" {
@@ -86,28 +88,29 @@ type lessonFunc func(context.Context, tool.Env, options, Course, []Lesson) error
 // lessonCommand returns a command about one lesson, named by the argument, or else the current one.
 func lessonCommand(env tool.Env, o *options, name, short string, do lessonFunc) *cobra.Command {
 	example := fmt.Sprintf("  # about your current lesson\n  usherctl learn %[1]s\n  usherctl learn %[1]s 1", name)
-	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), Example: example, RunE: func(c *cobra.Command, args []string) error {
-		all, err := Lessons()
-		if err != nil {
-			return err
-		}
-		course := courseOf(c, *o)
-		if o.all {
-			return do(c.Context(), env, *o, course, course.Begun(all))
-		}
-		if len(args) == 0 {
-			current, err := course.Current()
+	return &cobra.Command{Use: name + " [LESSON]", Short: short, Args: cobra.MaximumNArgs(1), Example: example,
+		RunE: func(c *cobra.Command, args []string) error {
+			all, err := Lessons()
 			if err != nil {
 				return err
 			}
-			args = []string{current}
-		}
-		lesson, err := Find(all, args[0])
-		if err != nil {
-			return err
-		}
-		return do(c.Context(), env, *o, course, []Lesson{lesson})
-	}}
+			course := courseOf(c, *o)
+			if o.all {
+				return do(c.Context(), env, *o, course, course.Begun(all))
+			}
+			if len(args) == 0 {
+				current, err := course.Current()
+				if err != nil {
+					return err
+				}
+				args = []string{current}
+			}
+			lesson, err := Find(all, args[0])
+			if err != nil {
+				return err
+			}
+			return do(c.Context(), env, *o, course, []Lesson{lesson})
+		}}
 }
 
 // learn lists the lessons, begins one, or exports all.
@@ -168,7 +171,8 @@ func printLesson(env tool.Env, course Course, l Lesson, fresh bool) error {
 	if script := l.Script("start.sh"); script != "" {
 		next += "\n    sh start.sh"
 	}
-	_, err := fmt.Fprintf(env.Out, "\n%s in %s:\n%s\n    usherctl learn check     # what is missing?\n    usherctl learn hint\n", begun, course.Folder(l), next)
+	_, err := fmt.Fprintf(env.Out, "\n%s in %s:\n%s\n    usherctl learn check     # what is missing?\n    usherctl learn hint\n", begun,
+		course.Folder(l), next)
 	if _, absent := exec.LookPath("usherctl"); absent != nil {
 		_, err = fmt.Fprint(env.Out, "\nusher is not on your PATH: `make install` in its checkout puts it there.\n")
 	}

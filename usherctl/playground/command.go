@@ -35,10 +35,12 @@ func Command(env tool.Env) *cobra.Command {
 and why an object is refused. It needs no cluster and no network, and what is typed stays on this machine.`}
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8090", "address of the page; other machines cannot use it")
 	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")
-	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "", "directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
+	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "",
+		"directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
 	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with (default: those of make run)")
 	c.Flags().Lookup("feature-gates").DefValue = "" // too long for a help
-	c.Flags().StringVar(&o.recording, "recording", "", "file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
+	c.Flags().StringVar(&o.recording, "recording", "",
+		"file that usher serve --record writes: its reviews can be chosen, and walked through step by step")
 	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), env, o) }
 	return c
 }

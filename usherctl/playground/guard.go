@@ -40,7 +40,8 @@ func stranger(hosts []string, r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.ContainsFunc(hosts, func(h string) bool { return origin == "http://"+h }) {
 		return "another page may not use the playground"
 	}
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet && r.Method != http.MethodHead && kind != "application/json" {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet && r.Method != http.MethodHead &&
+		kind != "application/json" {
 		return "only the page itself may use the playground: it sends application/json"
 	}
 	return ""

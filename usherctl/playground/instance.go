@@ -128,7 +128,8 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Setting: onPage}
 	for _, d := range documents {
 		if tooDeep(d.JSON) {
-			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line, Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
+			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line,
+				Text: fmt.Sprintf("it has more than %d lists and mappings in one another", maxDepth)})
 			continue
 		}
 		body, err := requests.AsReview(d, options, catalogue)

@@ -28,7 +28,8 @@ func recordsOf(read func() ([]recording.Line, error)) (all []record, problem str
 	for i, line := range lines {
 		title := "not readable"
 		if _, req, err := handlers.ReadReview(line.Review); err == nil {
-			title = fmt.Sprintf("%s %s %s/%s, by %s: %s", req.Operation, req.ResourceName(), req.Namespace, req.ObjectName(), req.UserInfo.Username, line.Verdict)
+			title = fmt.Sprintf("%s %s %s/%s, by %s: %s", req.Operation, req.ResourceName(), req.Namespace, req.ObjectName(), req.UserInfo.Username,
+				line.Verdict)
 		}
 		all = append(all, record{fmt.Sprintf("%d. %s %s %s", i+1, line.Time.Local().Format("15:04:05"), line.Path, title)})
 	}

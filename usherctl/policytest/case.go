@@ -129,7 +129,8 @@ func (content) JSONSchema() string { return `{"type":["string","object"],"minLen
 
 // Schema returns the schema of files of cases.
 func Schema(words schema.Words) *schema.Node {
-	return schema.Case(reflect.TypeFor[keys](), map[string]reflect.Type{"request": reflect.TypeFor[request](), "expect": reflect.TypeFor[expected]()}, shared, words)
+	return schema.Case(reflect.TypeFor[keys](), map[string]reflect.Type{"request": reflect.TypeFor[request](), "expect": reflect.TypeFor[expected]()},
+		shared, words)
 }
 
 // members are the keys of expect, in the order of reports.

@@ -154,7 +154,8 @@ func (w *instances) open(at place) (o opened, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory with manifests"}}
+	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory " +
+		"with manifests"}}
 	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
 	return o, err
 }
@@ -167,7 +168,8 @@ type opened struct {
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: requests.Types(w.Suites)}
+	made := &instance{missing: opened.missing, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)),
+		kinds: requests.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {

@@ -29,7 +29,8 @@ func text(to io.Writer, u suite.Usage, color bool) {
 	}
 	for _, q := range u.Quotas {
 		if q.AsOf != nil {
-			_, _ = fmt.Fprintf(to, "%s: as of %s, when usher wrote it; what has not changed is not written again\n", harmless(q.Name), q.AsOf.UTC().Format("2006-01-02 15:04:05Z"))
+			_, _ = fmt.Fprintf(to, "%s: as of %s, when usher wrote it; what has not changed is not written again\n", harmless(q.Name),
+				q.AsOf.UTC().Format("2006-01-02 15:04:05Z"))
 		}
 	}
 	for _, note := range u.Notes {
@@ -39,7 +40,8 @@ func text(to io.Writer, u suite.Usage, color bool) {
 		_, _ = fmt.Fprintln(to, "not known: "+harmless(text))
 	}
 	if len(u.Takes) > 0 {
-		_, _ = fmt.Fprintln(to, "counted as new pods, with the requests that limits and LimitRanges give them; RuntimeClasses and webhooks may change these")
+		_, _ = fmt.Fprintln(to, "counted as new pods, with the requests that limits and LimitRanges give them; RuntimeClasses and webhooks "+
+			"may change these")
 	}
 }
 

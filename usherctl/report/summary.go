@@ -38,7 +38,8 @@ func UnroutedText(reports []Report) string {
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
 	}
-	return fmt.Sprintf("skipped  %s of kinds that no route is for under this policy: %s; `usherctl steps` lists the routes", plural(all, "object", true), strings.Join(parts, ", "))
+	return fmt.Sprintf("skipped  %s of kinds that no route is for under this policy: %s; `usherctl steps` lists the routes", plural(all, "object", true),
+		strings.Join(parts, ", "))
 }
 
 // CaseSummary returns the last line of `usherctl test`, such as "42 cases: 40 passed, 2 failed".

@@ -87,7 +87,8 @@ func Filled(object json.RawMessage) (filledIn json.RawMessage, known bool) {
 // Unfilled says what is not known of an object of a kind of Kubernetes that has neither a type nor defaults here, or "".
 func Unfilled(kind metav1.GroupVersionKind) string {
 	gvk := schema.GroupVersionKind(kind)
-	if Typed().Recognizes(gvk) || defaults[gvk] != nil || !slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
+	if Typed().Recognizes(gvk) || defaults[gvk] != nil ||
+		!slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == gvk.GroupKind() }) {
 		return ""
 	}
 	return fmt.Sprintf("the fields that an API server fills in for %s of %s", gvk.Kind, gvk.GroupVersion())

@@ -58,7 +58,8 @@ func fillService(s *corev1.Service) {
 	if balances := s.Spec.Type == corev1.ServiceTypeLoadBalancer; balances {
 		poddefaults.Point(&s.Spec.AllocateLoadBalancerNodePorts, true)
 	}
-	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0 {
+	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer || s.Spec.Type == corev1.ServiceTypeClusterIP &&
+		len(s.Spec.ExternalIPs) > 0 {
 		poddefaults.Fill(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 }
@@ -197,7 +198,8 @@ func fillValidating(c *registration.ValidatingWebhookConfiguration) {
 	}
 }
 
-func fillWebhook(client *registration.WebhookClientConfig, rules []registration.RuleWithOperations, policy **registration.FailurePolicyType, timeout **int32) {
+func fillWebhook(client *registration.WebhookClientConfig, rules []registration.RuleWithOperations, policy **registration.FailurePolicyType,
+	timeout **int32) {
 	poddefaults.Point(policy, registration.Fail)
 	poddefaults.Point(timeout, 10)
 	if client.Service != nil {

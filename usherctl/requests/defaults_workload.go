@@ -28,7 +28,8 @@ func fillDeployment(d *appsv1.Deployment) {
 	poddefaults.Point(&d.Spec.Replicas, 1)
 	poddefaults.Point(&d.Spec.RevisionHistoryLimit, 10)
 	poddefaults.Point(&d.Spec.ProgressDeadlineSeconds, 600)
-	if poddefaults.Fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType); d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+	poddefaults.Fill(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
 		poddefaults.Point(&d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
 		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 		poddefaults.Point(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
@@ -44,7 +45,8 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 	if update.Type == "" {
 		poddefaults.Point(&update.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
 	}
-	if poddefaults.Fill(&update.Type, appsv1.RollingUpdateStatefulSetStrategyType); update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
+	poddefaults.Fill(&update.Type, appsv1.RollingUpdateStatefulSetStrategyType)
+	if update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
 		poddefaults.Point(&update.RollingUpdate.Partition, 0)
 	}
 	poddefaults.Point(&s.Spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
@@ -63,7 +65,8 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 		d.Annotations = withLabel(d.Annotations, appsv1.DeprecatedTemplateGeneration, "1")
 	}
 	poddefaults.Point(&d.Spec.RevisionHistoryLimit, 10)
-	if poddefaults.Fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType); d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+	poddefaults.Fill(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	if d.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
 		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		poddefaults.Point(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))

@@ -53,7 +53,8 @@ func Read(source string, in io.Reader) []Document {
 	objects, problems := manifest.AsSent(source, content)
 	var documents []Document
 	for _, o := range objects {
-		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, Line: o.Line, Duplicate: o.Duplicate})
+		documents = append(documents, Document{Source: sourceOf(o.Place, len(objects)+len(problems) == 1), JSON: o.JSON, Line: o.Line,
+			Duplicate: o.Duplicate})
 	}
 	for _, err := range problems {
 		d := Document{Source: source, Err: err}

@@ -35,11 +35,14 @@ func (o *Flags) AddFilesTo(set *pflag.FlagSet, verb string) {
 func (o *Flags) AddTo(set *pflag.FlagSet, verb string) {
 	set.BoolVar(&o.noTemplates, "no-templates", false, verb+" objects with a pod template as they are, not the pods that their controllers would create")
 	set.StringArrayVar(&o.Templates, "template-path", nil, "path of the pod template in custom resources, such as spec.template; may be repeated")
-	set.StringVar(&o.operation, "operation", "CREATE", "operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
-	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usherctl review then judges no checks)")
+	set.StringVar(&o.operation, "operation", "CREATE",
+		"operation of the request, for manifests: CREATE, UPDATE, DELETE or CONNECT; an AdmissionReview contains its own operation, user and namespace")
+	set.StringVar(&o.old, "old", "", "file with the stored object that an UPDATE changes (default: the object itself; usherctl review then judges no "+
+		"checks)")
 	set.StringVar(&o.SubResource, "subresource", "", "subresource of the request, such as status")
 	set.StringVar(&o.User, "as", "kubernetes-admin", AsUsage)
-	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also system:nodes)")
+	set.StringSliceVar(&o.Groups, "as-group", nil, "groups of the user who sends the request (default: system:authenticated, and for a kubelet also "+
+		"system:nodes)")
 	set.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of objects that do not name one")
 	set.BoolVar(&o.DryRun, "dry-run", false, "mark the request as a dry run")
 }

@@ -63,13 +63,15 @@ func customAt(raw json.RawMessage, path []string) bool {
 }
 
 // podAt returns the pod of one template, or none if there is no template.
-func podAt(d Document, object *unstructured.Unstructured, path []string, controller string, podOf func(*document.Document) *document.Document) []Document {
+func podAt(d Document, object *unstructured.Unstructured, path []string, controller string,
+	podOf func(*document.Document) *document.Document) []Document {
 	template := strings.Join(path, ".")
 	name := object.GetName()
 	if d.unnamed() {
 		name = object.GetGenerateName() + "*"
 	}
-	pod := Document{Source: d.Source, Line: d.Line, Template: template, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), name), Controller: controller}
+	pod := Document{Source: d.Source, Line: d.Line, Template: template, Of: fmt.Sprintf("%s %s → its pods", object.GetKind(), name),
+		Controller: controller}
 	raw, found := rawAt(d.JSON, path)
 	if !found {
 		return nil

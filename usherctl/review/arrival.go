@@ -72,7 +72,8 @@ func (a arrival) unclear(object json.RawMessage) error {
 	if equality.Semantic.DeepEqual(spec(a.ranges).Spec, spec(another).Spec) {
 		return nil
 	}
-	return fmt.Errorf("several LimitRanges of the Namespace %s have different defaults, and the API server may apply them in any order", a.ranges[0].Namespace)
+	return fmt.Errorf("several LimitRanges of the Namespace %s have different defaults, and the API server may apply them in any order",
+		a.ranges[0].Namespace)
 }
 
 // atValidating returns a review as validating webhooks get it: with all fields that an API server fills in, and with a name.

@@ -137,7 +137,8 @@ func (c Chooser) hint(req *admit.Request) string {
 		other := *req
 		other.Operation = operation
 		if slices.ContainsFunc(c.Routes, func(r admit.Route) bool { return r.Covers(&other) }) {
-			return fmt.Sprintf("no route is for its %s; one is for %s: try %s", req.Operation, operation, c.setting("operation", string(operation))+c.andOld(operation))
+			return fmt.Sprintf("no route is for its %s; one is for %s: try %s", req.Operation, operation,
+				c.setting("operation", string(operation))+c.andOld(operation))
 		}
 	}
 	return report.NoRoute

@@ -102,27 +102,38 @@ among the files, or in --cluster-dir, count as stored. Manifests are reviewed as
 A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
 policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.
 
-The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an object was not judged or could not be reviewed,
+The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an ` +
+	`object was not judged or could not be reviewed,
 else 0.`
 
 func (o *options) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.SortFlags = false
 	o.AddFilesTo(set, "review")
-	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review prints the AdmissionReview, for curl, and runs no step")
-	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have unknown fields, and the summary")
-	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does not have")
+	set.StringVarP(&o.output, "output", "o", "text", "text, patch, json, junit or review: patch is text with the operations of each patch; review "+
+		"prints the AdmissionReview, for curl, and runs no step")
+	set.BoolVarP(&o.quiet, "quiet", "q", false, "show only the objects that are denied, invalid, not judged or could not be reviewed, or have "+
+		"unknown fields, and the summary")
+	set.BoolVar(&o.strict, "strict", false, "also exit with 1 if an object is skipped because no route handles it, or has a field that its kind does "+
+		"not have")
 	set.BoolVar(&o.explain, "explain", false, "explain for each step, and each colocation profile, why it acted or did nothing")
 	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites whose routes are called")
-	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, mutating ones first)")
-	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for example for kube-system")
+	set.StringVar(&o.path, "path", "", "path of the only route to call, such as /mutate-pods (default: every route that an API server would call, "+
+		"mutating ones first)")
+	set.BoolVar(&o.allRoutes, "all-routes", false, "also call routes that an API server with the shipped webhook configurations would not call, for "+
+		"example for kube-system")
 	o.Flags.AddTo(set, "review")
-	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil, "labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
+	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil,
+		"labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
 	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.AddDirTo(set)
-	set.BoolVar(&o.doctor, "doctor", false, "first say, as usherctl doctor does, which webhooks of the cluster are called, and call only the routes of usher that are registered there and called")
-	set.StringVar(&o.registered.Source, "cluster", "files", "with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
-	set.StringVar(&o.registered.Kubeconfig, "kubeconfig", "", "with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
-	set.StringVar(&o.service, "service", "usher/usher", "with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
+	set.BoolVar(&o.doctor, "doctor", false, "first say, as usherctl doctor does, which webhooks of the cluster are called, and call only the routes "+
+		"of usher that are registered there and called")
+	set.StringVar(&o.registered.Source, "cluster", "files",
+		"with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
+	set.StringVar(&o.registered.Kubeconfig, "kubeconfig", "",
+		"with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
+	set.StringVar(&o.service, "service", "usher/usher",
+		"with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
 	o.registered.AddStaticTo(set, "with --doctor, ")
 }
 
@@ -136,7 +147,9 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if o.doctor && o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"}, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
+	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{},
+		missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"},
+		kinds:   requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
 	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err

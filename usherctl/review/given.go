@@ -104,7 +104,8 @@ func (r *reviewing) limitRangesOf(ctx context.Context, source *reader.Source, na
 			r.unread[name] = err
 		}
 		for _, raw := range found {
-			all = append(all, manifest.Object{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, Place: manifest.Place{File: "the cluster"}, JSON: raw})
+			all = append(all, manifest.Object{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, Place: manifest.Place{File: "the cluster"},
+				JSON: raw})
 		}
 	}
 	return all

@@ -74,9 +74,12 @@ func nameOf(kind schema.GroupVersionKind) apivalidation.ValidateNameFunc {
 
 // subdomains are kinds of Kubernetes beside those of checks whose names are DNS subdomains.
 var subdomains = []schema.GroupKind{
-	{Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "Node"}, {Kind: "LimitRange"}, {Kind: "ResourceQuota"}, {Kind: "PersistentVolume"}, {Kind: "PersistentVolumeClaim"},
-	{Kind: "Endpoints"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}, {Group: "networking.k8s.io", Kind: "NetworkPolicy"}, {Group: "networking.k8s.io", Kind: "Ingress"},
-	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}, {Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "scheduling.k8s.io", Kind: "PriorityClass"},
+	{Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "Node"}, {Kind: "LimitRange"}, {Kind: "ResourceQuota"}, {Kind: "PersistentVolume"},
+	{Kind: "PersistentVolumeClaim"},
+	{Kind: "Endpoints"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}, {Group: "networking.k8s.io", Kind: "NetworkPolicy"},
+	{Group: "networking.k8s.io", Kind: "Ingress"},
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}, {Group: "storage.k8s.io", Kind: "StorageClass"},
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
 	{Group: "coordination.k8s.io", Kind: "Lease"},
 }
 
@@ -119,7 +122,8 @@ var checks = map[schema.GroupVersionKind]func(raw []byte) (field.ErrorList, erro
 		if c.Spec.Schedule == "" {
 			problems = field.ErrorList{field.Required(field.NewPath("spec", "schedule"), "")}
 		}
-		return append(problems, invalidTemplate(&c.Spec.JobTemplate.Spec.Template, nil, endingRestart, field.NewPath("spec", "jobTemplate", "spec", "template"))...)
+		return append(problems, invalidTemplate(&c.Spec.JobTemplate.Spec.Template, nil, endingRestart,
+			field.NewPath("spec", "jobTemplate", "spec", "template"))...)
 	}),
 }
 

@@ -30,7 +30,8 @@ func invalidWorkload(template *corev1.PodTemplateSpec, selector *metav1.LabelSel
 	return invalidTemplate(template, selector, alwaysRestart, at)
 }
 
-func invalidTemplate(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector, restarts []corev1.RestartPolicy, at *field.Path) field.ErrorList {
+func invalidTemplate(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector, restarts []corev1.RestartPolicy,
+	at *field.Path) field.ErrorList {
 	problems := metavalidation.ValidateLabels(template.Labels, at.Child("metadata", "labels"))
 	problems = append(problems, apivalidation.ValidateAnnotations(template.Annotations, at.Child("metadata", "annotations"))...)
 	if compiled, err := metav1.LabelSelectorAsSelector(selector); selector != nil && err == nil && !compiled.Matches(labels.Set(template.Labels)) {
@@ -102,7 +103,8 @@ func invalidHostPorts(containers []corev1.Container, at *field.Path) (problems f
 	for i, c := range containers {
 		for n, p := range c.Ports {
 			if p.HostPort != 0 && p.HostPort != p.ContainerPort {
-				problems = append(problems, field.Invalid(at.Index(i).Child("ports").Index(n).Child("hostPort"), p.HostPort, "must match containerPort when hostNetwork is true"))
+				problems = append(problems, field.Invalid(at.Index(i).Child("ports").Index(n).Child("hostPort"), p.HostPort,
+					"must match containerPort when hostNetwork is true"))
 			}
 		}
 	}

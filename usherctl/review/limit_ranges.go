@@ -57,11 +57,13 @@ func partsOf(kind string, raw []byte) (parts []rangePart) {
 		all  []corev1.Container
 	}{{"containers", pod.Spec.Containers}, {"initContainers", pod.Spec.InitContainers}} {
 		for i, c := range list.all {
-			parts = append(parts, rangePart{corev1.LimitTypeContainer, fmt.Sprintf("spec.%s[%d].resources", list.name, i), c.Resources.Requests, c.Resources.Limits})
+			parts = append(parts, rangePart{corev1.LimitTypeContainer, fmt.Sprintf("spec.%s[%d].resources", list.name, i), c.Resources.Requests,
+				c.Resources.Limits})
 		}
 	}
 	how := podresource.PodResourcesOptions{ExcludeOverhead: true}
-	return append(parts, rangePart{corev1.LimitTypePod, "spec.containers[*].resources", podresource.PodRequests(&pod, how), podresource.PodLimits(&pod, how)})
+	return append(parts, rangePart{corev1.LimitTypePod, "spec.containers[*].resources", podresource.PodRequests(&pod, how),
+		podresource.PodLimits(&pod, how)})
 }
 
 // rangeCheck is one part and one item of a LimitRange that is for it.

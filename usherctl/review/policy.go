@@ -36,7 +36,8 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 	name, why := in.Deployed.Name, cmp.Or(in.Unusable, in.Unknown)
 	switch {
 	case why != nil:
-		_, _ = fmt.Fprintf(env.Err, "warning: the policy of usher in the cluster is not known: %v; reviewed with the embedded default, --config names another\n", why)
+		_, _ = fmt.Fprintf(env.Err, "warning: the policy of usher in the cluster is not known: %v; reviewed with the embedded default, --config names "+
+			"another\n", why)
 		return config.Load("", env.Suites.Schema())
 	case in.Deployed.Arguments == nil:
 		_, _ = fmt.Fprintf(env.Err, "policy: embedded default: the cluster has no Deployment %s; --service or --config names another\n", o.service)

@@ -257,7 +257,8 @@ func (r *reviewing) printAbsent(shown map[string]bool, hidden string) {
 		if names := r.absentOf(func(path string) bool { return !shown[path] }); len(names) > 0 {
 			without = ", without any " + strings.Join(names, ", ") + " in the files"
 		}
-		_, _ = fmt.Fprintf(r.Out, "The suite %[1]s had nothing to change or refuse where it is not shown%[2]s: --suite %[1]s shows its steps.\n", hidden, without)
+		_, _ = fmt.Fprintf(r.Out, "The suite %[1]s had nothing to change or refuse where it is not shown%[2]s: --suite %[1]s shows its steps.\n", hidden,
+			without)
 	}
 }
 

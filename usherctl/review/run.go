@@ -26,7 +26,8 @@ type Kinds = map[metav1.GroupVersionKind]func() any
 // Run sends a review through the chosen routes in order, each seeing what those before made of the object. By kinds it warns of fields that a
 // patch adds and the type does not know.
 func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, kinds Kinds) report.Report {
-	r := reviewed{report.Report{Subject: d.Subject(), Verdict: report.Allowed, Sections: report.Sections{NotCalled: choice.NotCalled}, Hint: choice.Hint}}
+	r := reviewed{report.Report{Subject: d.Subject(), Verdict: report.Allowed, Sections: report.Sections{NotCalled: choice.NotCalled},
+		Hint: choice.Hint}}
 	if d.Duplicate != nil {
 		r.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
 	}
@@ -48,7 +49,8 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 	}
 	r.judge()
 	r.markUnjudged(unknown)
-	if choice.Assumed && r.Verdict == report.Allowed && slices.ContainsFunc(choice.Routes, func(route admit.Route) bool { return !route.Chain.Mutates() }) {
+	if choice.Assumed && r.Verdict == report.Allowed &&
+		slices.ContainsFunc(choice.Routes, func(route admit.Route) bool { return !route.Chain.Mutates() }) {
 		r.Verdict = report.NotJudged
 		r.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
 	}

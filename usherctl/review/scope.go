@@ -44,7 +44,8 @@ func (u unregistered) why(r admit.Route, req *admit.Request) string {
 	}
 	everything := registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
 	selectors.Rules = []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}}
-	asked := webhookmatch.Request{AdmissionRequest: asAPI(req), InNamespace: webhookmatch.Namespace{Labels: u.labels[req.Namespace]}, SendsVirtualResources: true}
+	asked := webhookmatch.Request{AdmissionRequest: asAPI(req), InNamespace: webhookmatch.Namespace{Labels: u.labels[req.Namespace]},
+		SendsVirtualResources: true}
 	if _, known := u.labels[req.Namespace]; !known {
 		asked.InNamespace.Labels = labels.Merge(r.OptIn.AsMap(), u.assumed) // nothing is known of the namespace: assume that it opted in
 	}

@@ -32,10 +32,11 @@ func Command(env tool.Env, cases func(Words) *Node) *cobra.Command {
 		{"policy", "print the JSON Schema of the policy file", func() *Node { return PolicyOf(env) }},
 		{"case", "print the JSON Schema of the cases of usherctl test", func() *Node { return cases(wordsOf(env)) }},
 	} {
-		c.AddCommand(&cobra.Command{Use: kind.name, Short: kind.short, Args: cli.NoArgs, Example: "  usherctl schema " + kind.name, RunE: func(*cobra.Command, []string) error {
-			_, err := env.Out.Write(kind.of().JSON())
-			return err
-		}})
+		c.AddCommand(&cobra.Command{Use: kind.name, Short: kind.short, Args: cli.NoArgs, Example: "  usherctl schema " + kind.name,
+			RunE: func(*cobra.Command, []string) error {
+				_, err := env.Out.Write(kind.of().JSON())
+				return err
+			}})
 	}
 	return c
 }

@@ -40,7 +40,8 @@ func Case(file reflect.Type, parts map[string]reflect.Type, shared []string, wor
 		root.Properties[name] = g.plain(part)
 		root.Properties[name].Description = described.Description
 	}
-	defaults := &Node{Type: "object", Additional: false, Description: "what holds for the cases after it in the file that do not say otherwise; a document of its own"}
+	defaults := &Node{Type: "object", Additional: false,
+		Description: "what holds for the cases after it in the file that do not say otherwise; a document of its own"}
 	for _, name := range shared {
 		defaults.add(name, root.Properties[name])
 	}

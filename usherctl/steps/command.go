@@ -40,7 +40,8 @@ func Command(env tool.Env) *cobra.Command {
   usherctl steps --effective -n batch --cluster-dir samples/cluster --config samples/policies/overrides.yaml denied-names`}
 	c.Flags().SortFlags = false
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
-	c.Flags().StringSliceVar(&o.suites, "suite", env.Suites.Names()[:1], "suites whose routes are listed; a STEP is looked up in all: "+env.Suites.Describe())
+	c.Flags().StringSliceVar(&o.suites, "suite", env.Suites.Names()[:1],
+		"suites whose routes are listed; a STEP is looked up in all: "+env.Suites.Describe())
 	c.Flags().StringVar(&o.config, "config", "", "policy file whose modes are shown (default: the embedded policy)")
 	o.effective.addTo(c.Flags())
 	listGates := c.Flags().Bool("gates", false, "list the feature gates of all suites instead of the steps")

@@ -19,9 +19,10 @@ import (
 // randomRules returns rules of a policy; named ones have names of objects, too.
 func randomRules(random *rand.Rand, most int, named bool) (all []admit.Rule) {
 	for range random.IntN(most + 1) {
-		rule := admit.Rule{Groups: some(random, "", "apps", "*"), Versions: []string{"*"}, Operations: some(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete),
-			Resources: some(random, "pods", "pods/status", "*", "*/*", "*/status", "pods/*", "namespaces", "nodes/status"),
-			Scope:     pick(random, "", registration.AllScopes, registration.ClusterScope, registration.NamespacedScope)}
+		rule := admit.Rule{Groups: some(random, "", "apps", "*"), Versions: []string{"*"},
+			Operations: some(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete),
+			Resources:  some(random, "pods", "pods/status", "*", "*/*", "*/status", "pods/*", "namespaces", "nodes/status"),
+			Scope:      pick(random, "", registration.AllScopes, registration.ClusterScope, registration.NamespacedScope)}
 		if named && random.IntN(3) == 0 {
 			rule.Names = some(random, "a", "b")
 		}

@@ -97,7 +97,8 @@ func sampleOf(group, base, sub string, operation registration.OperationType) sam
 	if sub == "status" {
 		name += "/" + sub
 	}
-	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: kindOf(group, base)}, operation: operation, resource: name}
+	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: kindOf(group, base)}, operation: operation,
+		resource: name}
 	object := minimal(s.kind)
 	if operation != registration.Delete {
 		s.object = object
@@ -163,16 +164,19 @@ var objectsOf = map[schema.GroupKind]string{
 	{Kind: "Secret"}:         `{"type": "Opaque"}`,
 	{Kind: "ServiceAccount"}: `{}`,
 	{Kind: "Namespace"}:      `{"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}`,
-	{Kind: "Pod"}: `{"spec": {"containers": [{"name": "a", "image": "a", "resources": {}, "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log",
-		"terminationMessagePolicy": "File", "volumeMounts": [{"name": "t", "mountPath": "/t", "readOnly": true}]}], "volumes": [{"name": "t", "projected": {"sources": [], "defaultMode": 420}}],
-		"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "serviceAccountName": "default", "serviceAccount": "default",
-		"securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true, "priority": 0, "preemptionPolicy": "PreemptLowerPriority",
+	{Kind: "Pod"}: `{"spec": {"containers": [{"name": "a", "image": "a", "resources": {}, "imagePullPolicy": "Always",
+		"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+		"volumeMounts": [{"name": "t", "mountPath": "/t", "readOnly": true}]}], "volumes": [{"name": "t", "projected": {"sources": [], "defaultMode": 420}}],
+		"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+		"serviceAccountName": "default", "serviceAccount": "default", "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true, "priority": 0, "preemptionPolicy": "PreemptLowerPriority",
 		"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]},
 		"status": {"phase": "Pending", "qosClass": "BestEffort"}}`,
-	{Group: "apps", Kind: "Deployment"}: `{"spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a",
-		"image": "a", "resources": {}, "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}], "restartPolicy": "Always",
+	{Group: "apps", Kind: "Deployment"}: `{"spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+		"spec": {"containers": [{"name": "a", "image": "a", "resources": {}, "imagePullPolicy": "Always",
+		"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}], "restartPolicy": "Always",
 		"terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}, "schedulerName": "default-scheduler"}},
-		"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}, "status": {}}`,
+		"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+		"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}, "status": {}}`,
 }
 
 // minimal returns an object of a kind with no more than it must have, as far as that is known.
@@ -184,7 +188,8 @@ func minimal(kind schema.GroupKind) map[string]any {
 	}
 	metadata := map[string]any{"name": "a", "namespace": "a", "uid": "a", "creationTimestamp": "2000-01-01T00:00:00Z", "managedFields": []any{}}
 	if kind.Kind == "Namespace" || kind.Kind == "Node" { // which have some by themselves
-		metadata["labels"] = map[string]any{corev1.LabelMetadataName: "a", "kubernetes.io/hostname": "a", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+		metadata["labels"] = map[string]any{corev1.LabelMetadataName: "a", "kubernetes.io/hostname": "a", "kubernetes.io/os": "linux",
+			"kubernetes.io/arch": "amd64"}
 	}
 	if slices.ContainsFunc(resources.Kinds(), func(k resources.Kind) bool { return k.GroupKind == kind && k.ClusterScoped }) {
 		delete(metadata, "namespace")

@@ -41,7 +41,8 @@ func TestFailing(t *testing.T) {
 		{"CREATE farm.example/oxen", "object.metadata.labels.app == 'y'", "CREATE of oxen: no such key: labels"},
 		{"CREATE */*", "object.metadata.annotations['x'] == 'y'", "CREATE of *: no such key: annotations"},
 		{"CREATE /pods", "object.spec.", ""},
-		{"CREATE /pods", "namespaceObject.metadata.labels.env == 'prod'", "every CREATE of pods: namespaceObject is null in match conditions, also for objects in namespaces"},
+		{"CREATE /pods", "namespaceObject.metadata.labels.env == 'prod'",
+			"every CREATE of pods: namespaceObject is null in match conditions, also for objects in namespaces"},
 		{"CREATE,UPDATE farm.example/oxen", "has(namespaceObject.metadata.labels)", "every CREATE of oxen, UPDATE of oxen: namespaceObject is null"},
 		{"CREATE /pods", "namespaceObject == null || namespaceObject.metadata.labels.env == 'prod'", ""},
 		{"CREATE /pods", "request.namespace != 'a' || namespaceObject.metadata.labels.env == 'prod'", ""},
@@ -53,7 +54,8 @@ func TestFailing(t *testing.T) {
 	} {
 		operations, name, _ := strings.Cut(c.rule, " ")
 		group, resource, _ := strings.Cut(name, "/")
-		h := hook(t, fmt.Sprintf("rules: [{apiGroups: ['%s'], apiVersions: ['*'], operations: ['%s'], resources: ['%s']}]\nmatchConditions: [{name: a, expression: %q}]",
+		h := hook(t, fmt.Sprintf("rules: [{apiGroups: ['%s'], apiVersions: ['*'], operations: ['%s'], resources: ['%s']}]\nmatchConditions: [{name: a, "+
+			"expression: %q}]",
 			group, strings.ReplaceAll(operations, ",", "','"), resource, c.expression))
 		got := ""
 		for _, f := range webhookmatch.Failing(h.MatchConditions, h.Rules) {

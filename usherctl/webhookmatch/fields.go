@@ -27,7 +27,8 @@ import (
 // typed returns the kinds of Kubernetes whose fields are known. Serving does not need them.
 var typed = sync.OnceValue(func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme,
+		policyv1.AddToScheme,
 		rbacv1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme} {
 		if err := add(kinds); err != nil {
 			panic(fmt.Sprintf("kinds that do not go together: %v", err))

@@ -23,7 +23,8 @@ var privileged = []struct {
 	{"the user kubernetes-admin", "kubernetes-admin", nil},
 	{"the user admin", "admin", nil},
 	{"the user system:admin", "system:admin", nil},
-	{"the controllers, which create the pods of workloads", "system:serviceaccount:kube-system:replicaset-controller", []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}},
+	{"the controllers, which create the pods of workloads", "system:serviceaccount:kube-system:replicaset-controller",
+		[]string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}},
 }
 
 // LeavesOut returns the privileged users some or all of whose requests a match condition leaves out, sorted; none if it leaves out none, or
@@ -74,5 +75,6 @@ func leftOut(e expression, rules []registration.RuleWithOperations) (users []str
 func (p partial) by(user string, groups []string) partial {
 	known := maps.Clone(p.known)
 	known["userInfo"] = map[string]any{"username": user, "groups": append([]string{"system:authenticated"}, groups...)}
-	return partial{known: known, unknown: append(slices.Clone(p.unknown), attribute("request", "userInfo", "uid"), attribute("request", "userInfo", "extra"))}
+	return partial{known: known, unknown: append(slices.Clone(p.unknown), attribute("request", "userInfo", "uid"),
+		attribute("request", "userInfo", "extra"))}
 }

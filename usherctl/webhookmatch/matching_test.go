@@ -95,19 +95,25 @@ func TestFacts(t *testing.T) {
 		{"a rule for pods", pod, onPods, "", ""},
 		{"no rule", pod, "{}", "rules", "there are none"},
 		{"another resource", node, onPods, "rules", "are for [pods], not for nodes"},
-		{"another operation", with(func(a *asked) { a.operation = "DELETE" }), onPods, "rules", "rules[0].operations is [CREATE], which does not contain DELETE"},
-		{"another group", with(func(a *asked) { a.resource = "apps/v1/pods" }), onPods, "rules", `rules[0].apiGroups is [""], and pods is of the group "apps"`},
+		{"another operation", with(func(a *asked) { a.operation = "DELETE" }), onPods, "rules",
+			"rules[0].operations is [CREATE], which does not contain DELETE"},
+		{"another group", with(func(a *asked) { a.resource = "apps/v1/pods" }), onPods, "rules",
+			`rules[0].apiGroups is [""], and pods is of the group "apps"`},
 		{"another version", with(func(a *asked) { a.resource = "/v2/pods" }), onPods, "rules", "rules[0].apiVersions is [v1], which does not contain v2"},
-		{"pods is no subresource", status, rule("pods"), "rules", "rules[0].resources is [pods], which does not contain pods/status; a resource does not include its subresources, pods/* does"},
-		{"* is no subresource", status, rule("'*'"), "rules", "rules[0].resources is [*], which does not contain pods/status; a resource does not include its subresources, pods/* does"},
+		{"pods is no subresource", status, rule("pods"), "rules",
+			"rules[0].resources is [pods], which does not contain pods/status; a resource does not include its subresources, pods/* does"},
+		{"* is no subresource", status, rule("'*'"), "rules",
+			"rules[0].resources is [*], which does not contain pods/status; a resource does not include its subresources, pods/* does"},
 		{"pods/* is a subresource", status, rule("pods/*"), "", ""},
 		{"pods/* is a pod", pod, rule("pods/*"), "", ""},
 		{"*/* is everything", status, rule("'*/*'"), "", ""},
 		{"*/status", status, rule("'*/status'"), "", ""},
 		{"*/scale is no status", status, rule("'*/scale'"), "rules", "rules[0].resources is [*/scale], which does not contain pods/status"},
 		{"a subresource only", pod, rule("pods/status"), "rules", "rules[0].resources is [pods/status], which does not contain pods"},
-		{"scope Cluster", pod, strings.Replace(onPods, "[pods]", "[pods], scope: Cluster", 1), "scope", "rules[0].scope is Cluster, and pods are in namespaces; use Namespaced or *"},
-		{"scope Namespaced", node, strings.Replace(rule("nodes"), "[nodes]", "[nodes], scope: Namespaced", 1), "scope", "rules[0].scope is Namespaced, and nodes are not in a namespace; use Cluster or *"},
+		{"scope Cluster", pod, strings.Replace(onPods, "[pods]", "[pods], scope: Cluster", 1), "scope",
+			"rules[0].scope is Cluster, and pods are in namespaces; use Namespaced or *"},
+		{"scope Namespaced", node, strings.Replace(rule("nodes"), "[nodes]", "[nodes], scope: Namespaced", 1), "scope",
+			"rules[0].scope is Namespaced, and nodes are not in a namespace; use Cluster or *"},
 		{"a Namespace is cluster-scoped", space, strings.Replace(rule("namespaces"), "[namespaces]", "[namespaces], scope: Cluster", 1), "", ""},
 		{"an equivalent version", widget, onWidgets, "", ""},
 		{"an equivalent version, and Exact", widget, onWidgets + "matchPolicy: Exact", "matchPolicy",
@@ -122,43 +128,55 @@ func TestFacts(t *testing.T) {
 			"asks for the label admission-webhook: enabled, which namespace shop does not have"},
 		{"the label has another value", pod, onAll + "namespaceSelector: {matchLabels: {team: api}}", "namespaceSelector",
 			"asks for the label team: api, and namespace shop has team: web"},
-		{"left out by name", pod, onAll + "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, shop]}]}",
+		{"left out by name", pod, onAll + "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: " +
+			"[kube-system, shop]}]}",
 			"namespaceSelector", "leaves out namespace shop"},
 		{"a node has no namespace", node, onAll + "namespaceSelector: {matchLabels: {team: api}}", "", ""},
 		{"a Namespace by its own labels", space, onAll + "namespaceSelector: {matchLabels: {team: api}}", "", ""},
 		{"an unknown namespace", nowhere, onAll + "namespaceSelector: {matchLabels: {team: web}}", "unknown", "gone"},
 		{"an unknown namespace, not asked for", nowhere, onAll, "", ""},
-		{"an unknown namespace, by name", nowhere, onAll + "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}", "", ""},
+		{"an unknown namespace, by name", nowhere, onAll +
+			"namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}", "", ""},
 		{"an unknown namespace and no rule", nowhere, "namespaceSelector: {matchLabels: {team: web}}", "rules", ""},
 
 		{"objectSelector", pod, onAll + "objectSelector: {matchLabels: {app: web}}", "", ""},
-		{"objectSelector misses", pod, onAll + "objectSelector: {matchExpressions: [{key: x, operator: Exists}]}", "objectSelector", "asks for the label x, which the object does not have"},
-		{"both selectors miss", pod, onAll + "objectSelector: {matchLabels: {app: api}}\nnamespaceSelector: {matchLabels: {team: api}}", "namespaceSelector",
+		{"objectSelector misses", pod, onAll + "objectSelector: {matchExpressions: [{key: x, operator: Exists}]}", "objectSelector",
+			"asks for the label x, which the object does not have"},
+		{"both selectors miss", pod, onAll + "objectSelector: {matchLabels: {app: api}}\nnamespaceSelector: {matchLabels: {team: api}}",
+			"namespaceSelector",
 			"and objectSelector: asks for the label app: api, and the object has app: web"},
 		{"the old object matches", asked{operation: "UPDATE", resource: "/v1/pods", namespace: "shop", object: `{"metadata":{}}`, old: labelled},
 			onAll + "objectSelector: {matchLabels: {app: web}}", "", ""},
-		{"neither the old object nor the new one", asked{operation: "UPDATE", resource: "/v1/pods", namespace: "shop", object: `{"metadata":{}}`, old: labelled},
-			onAll + "objectSelector: {matchLabels: {app: api}}", "objectSelector", "asks for the label app: api, which the new object does not have; the old one does not match either"},
-		{"a label that is left out", pod, onAll + "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [web]}]}", "objectSelector", "leaves out app: web, which the object has"},
+		{"neither the old object nor the new one", asked{operation: "UPDATE", resource: "/v1/pods", namespace: "shop", object: `{"metadata":{}}`,
+			old: labelled},
+			onAll + "objectSelector: {matchLabels: {app: api}}", "objectSelector",
+			"asks for the label app: api, which the new object does not have; the old one does not match either"},
+		{"a label that is left out", pod, onAll + "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [web]}]}", "objectSelector",
+			"leaves out app: web, which the object has"},
 		{"the deleted object matches", asked{operation: "DELETE", resource: "/v1/pods", namespace: "shop", old: labelled},
 			onAll + "objectSelector: {matchLabels: {app: web}}", "", ""},
 		{"options have no labels", asked{operation: "CONNECT", resource: "/v1/pods", sub: "exec", namespace: "shop", object: labelled},
-			onAll + "objectSelector: {matchExpressions: [{key: x, operator: DoesNotExist}]}", "objectSelector", "the object of a CONNECT request has no labels"},
+			onAll + "objectSelector: {matchExpressions: [{key: x, operator: DoesNotExist}]}", "objectSelector",
+			"the object of a CONNECT request has no labels"},
 
 		{"a condition", pod, onAll + `matchConditions: [{name: a, expression: 'request.userInfo.username == "ann"'}]`, "", ""},
 		{"a false condition", pod, onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels.app != "web"'}]`, "matchConditions",
 			`a is false: object.metadata.labels.app != "web"`},
-		{"false wins over an error", pod, onAll + `matchConditions: [{name: a, expression: 'object.metadata.nothing == "x"'}, {name: b, expression: 'false'}]`,
+		{"false wins over an error", pod, onAll + `matchConditions: [{name: a, expression: 'object.metadata.nothing == "x"'}, {name: b, expression: ` +
+			`'false'}]`,
 			"matchConditions", "b is false: false"},
 		{"an error, and Fail", pod, onAll + `matchConditions: [{name: a, expression: 'object.metadata.nothing == "x"'}]`, "matchConditions",
 			"no such key: nothing; failurePolicy is Fail, so the API server refuses the request"},
 		{"an error, and Ignore", pod, onAll + "failurePolicy: Ignore\n" + `matchConditions: [{name: a, expression: 'object.metadata.nothing == "x"'}]`,
 			"matchConditions", "failurePolicy is Ignore, so the webhook is skipped"},
 		{"no old object", pod, onAll + `matchConditions: [{name: a, expression: 'oldObject == null'}]`, "", ""},
-		{"an authorizer that is not known", pod, onAll + `matchConditions: [{name: a, expression: 'authorizer.group("").resource("pods").check("get").allowed()'}]`,
+		{"an authorizer that is not known", pod, onAll +
+			`matchConditions: [{name: a, expression: 'authorizer.group("").resource("pods").check("get").allowed()'}]`,
 			"unknown", "--cluster=api"},
-		{"an authorizer that is not asked", pod, onAll + `matchConditions: [{name: a, expression: 'true || authorizer.path("/x").check("get").allowed()'}]`, "", ""},
-		{"false wins over what is not known", pod, onAll + `matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed()'}, {name: b, expression: 'false'}]`,
+		{"an authorizer that is not asked", pod, onAll + `matchConditions: [{name: a, expression: 'true || authorizer.path("/x").check("get").allowed()'}]`,
+			"", ""},
+		{"false wins over what is not known", pod, onAll +
+			`matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed()'}, {name: b, expression: 'false'}]`,
 			"matchConditions", "b is false"},
 		{"an authorizer", with(func(a *asked) {
 			a.change = func(r *webhookmatch.Request) {
@@ -166,29 +184,37 @@ func TestFacts(t *testing.T) {
 					return what.GetVerb() == "get", "", nil
 				}
 			}
-		}), onAll + `matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed() && !authorizer.path("/x").check("put").allowed()'}]`, "", ""},
+		}), onAll + `matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed() && ` +
+			`!authorizer.path("/x").check("put").allowed()'}]`, "", ""},
 		{"a default that a manifest lacks", with(func(a *asked) { a.change = func(r *webhookmatch.Request) { r.Unstored = true } }),
 			onAll + `matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`, "unknown", "fills in defaults"},
-		{"the object in the other version", widget, onWidgets + `matchConditions: [{name: a, expression: 'object.apiVersion == "example.com/v1" && object.spec.size == 1'}]`, "", ""},
-		{"the budget", pod, onAll + `matchConditions: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))'}]`,
+		{"the object in the other version", widget, onWidgets +
+			`matchConditions: [{name: a, expression: 'object.apiVersion == "example.com/v1" && object.spec.size == 1'}]`, "", ""},
+		{"the budget", pod, onAll + `matchConditions: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, ` +
+			`[1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))'}]`,
 			"matchConditions", "the API server refuses the request"},
 
-		{"a generated name, while mutating webhooks are called", with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}`; a.mutating = true }),
+		{"a generated name, while mutating webhooks are called",
+			with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}`; a.mutating = true }),
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-")'}]`, "matchConditions", "no such key: name"},
 		{"a generated name, while validating ones are", with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}` }),
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-") && request.name.startsWith("web-")'}]`, "", ""},
-		{"labels that a subresource cannot change", asked{operation: "UPDATE", resource: "/v1/pods", sub: "resize", namespace: "shop", object: `{"metadata":{"labels":{"app":"api"}}}`, old: labelled},
+		{"labels that a subresource cannot change", asked{operation: "UPDATE", resource: "/v1/pods", sub: "resize", namespace: "shop",
+			object: `{"metadata":{"labels":{"app":"api"}}}`, old: labelled},
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels.app == "web"'}]`, "", ""},
 		{"empty labels in a manifest", with(func(a *asked) {
 			a.object = `{"metadata":{"labels":{},"annotations":{"a":"b"}}}`
 			a.change = func(r *webhookmatch.Request) { r.Unstored = true }
 		}), onAll + `matchConditions: [{name: a, expression: '!has(object.metadata.labels) && has(object.metadata.annotations)'}]`, "", ""},
-		{"the label of a Namespace with its name", asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x", object: `{"metadata":{"name":"x"}}`,
+		{"the label of a Namespace with its name", asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x",
+			object: `{"metadata":{"name":"x"}}`,
 			change: func(r *webhookmatch.Request) { r.Unstored = true }},
 			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels["kubernetes.io/metadata.name"] == "x"'}]`, "", ""},
-		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations", object: labelled, old: labelled},
+		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+			object: labelled, old: labelled},
 			onAll, "exempt", "calls no webhook for a ValidatingWebhookConfiguration"},
-		{"nor about tokens", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled}, onAll, "exempt", "since Kubernetes 1.37"},
+		{"nor about tokens", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled}, onAll, "exempt",
+			"since Kubernetes 1.37"},
 		{"as before 1.37", asked{operation: "CREATE", resource: "authentication.k8s.io/v1/tokenreviews", object: labelled,
 			change: func(r *webhookmatch.Request) { r.SendsVirtualResources = true }}, onAll, "", ""},
 		{"a dry run", dry, onAll + "sideEffects: NoneOnDryRun", "", ""},
@@ -211,7 +237,8 @@ func TestOneRefusesForAll(t *testing.T) {
 	fine := hook(t, onAll)
 	mutating := func(h webhookmatch.Hook) webhookmatch.Hook { h.Mutating = true; return h }
 	unsure := hook(t, onAll+`matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`)
-	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled, change: func(r *webhookmatch.Request) { r.Unstored = true }}
+	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled,
+		change: func(r *webhookmatch.Request) { r.Unstored = true }}
 	for _, c := range []struct {
 		name  string
 		hooks []webhookmatch.Hook
@@ -245,7 +272,8 @@ func TestFix(t *testing.T) {
 		"{matchLabels: {kubernetes.io/metadata.name: other}}":                "",
 		"{matchExpressions: [{key: team, operator: DoesNotExist}]}":          "",
 	} {
-		if v := new(webhookmatch.Matcher).One(t.Context(), pod.request(), hook(t, onAll+"namespaceSelector: "+selector)); v.Fix != want || v.Filter != webhookmatch.NamespaceSelector {
+		if v := new(webhookmatch.Matcher).One(t.Context(), pod.request(), hook(t, onAll+"namespaceSelector: "+selector)); v.Fix != want ||
+			v.Filter != webhookmatch.NamespaceSelector {
 			t.Errorf("%s: %q, want %q (%s)", selector, v.Fix, want, v.Why)
 		}
 	}

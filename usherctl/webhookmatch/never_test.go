@@ -28,7 +28,8 @@ func TestNever(t *testing.T) {
 // TestNeverOfRules: what is false for each resource and operation of the rules is never true, and what a rule leaves open may be.
 func TestNeverOfRules(t *testing.T) {
 	rule := func(group, resource string, operations ...registration.OperationType) registration.RuleWithOperations {
-		return registration.RuleWithOperations{Operations: operations, Rule: registration.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}}}
+		return registration.RuleWithOperations{Operations: operations,
+			Rule: registration.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}}}
 	}
 	pods, scale := rule("", "pods", registration.Create, registration.Update), rule("apps", "deployments/scale", registration.Update)
 	any, things := rule("*", "*/*", registration.OperationAll), rule("example.com", "things", registration.Create)

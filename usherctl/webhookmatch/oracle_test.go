@@ -58,7 +58,8 @@ func randomLabels(random *rand.Rand) map[string]any {
 }
 
 func randomObject(random *rand.Rand) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x", "labels": randomLabels(random)}}}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "X",
+		"metadata": map[string]any{"name": "x", "labels": randomLabels(random)}}}
 }
 
 // TestLikeTheLibrary: rules and objectSelectors decide as the code of the API server does, for 20,000 random pairs.
@@ -75,9 +76,11 @@ func TestLikeTheLibrary(t *testing.T) {
 					Scope:     pick(random, nil, new(registration.AllScopes), new(registration.ClusterScope), new(registration.NamespacedScope))}})
 		}
 		w.ObjectSelector = randomSelector(random)
-		resource := schema.GroupVersionResource{Group: pick(random, "", "apps"), Version: pick(random, "v1", "v2"), Resource: pick(random, "pods", "nodes", "namespaces")}
+		resource := schema.GroupVersionResource{Group: pick(random, "", "apps"), Version: pick(random, "v1", "v2"),
+			Resource: pick(random, "pods", "nodes", "namespaces")}
 		kind := schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: "X"}
-		sub, namespace, operation := pick(random, "", "status"), pick(random, "", "shop"), pick(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete)
+		sub, namespace, operation := pick(random, "", "status"), pick(random, "", "shop"),
+			pick(random, admissionv1.Create, admissionv1.Update, admissionv1.Delete)
 		var now, old *unstructured.Unstructured
 		if operation != admissionv1.Delete {
 			now = randomObject(random)
@@ -85,7 +88,8 @@ func TestLikeTheLibrary(t *testing.T) {
 		if operation != admissionv1.Create {
 			old = randomObject(random)
 		}
-		r := webhookmatch.Request{AdmissionRequest: &admissionv1.AdmissionRequest{Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(resource),
+		r := webhookmatch.Request{AdmissionRequest: &admissionv1.AdmissionRequest{Kind: metav1.GroupVersionKind(kind),
+			Resource:    metav1.GroupVersionResource(resource),
 			SubResource: sub, Namespace: namespace, Name: "x", Operation: operation, Object: rawOf(t, now), OldObject: rawOf(t, old)}}
 		got := new(webhookmatch.Matcher).One(t.Context(), r, webhookmatch.Hook{ValidatingWebhook: w})
 		want := likeTheAPIServer(w, admission.NewAttributesRecord(objectOf(now), objectOf(old), kind, namespace, "x", resource, sub,

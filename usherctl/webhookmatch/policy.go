@@ -149,9 +149,11 @@ var namespaceField = regexp.MustCompile(`\bnamespaceObject\b(\.metadata\.\??(lab
 func (v validation) evaluate(ctx context.Context, own plugin.ExpressionAccessor) (is result) {
 	is.expression = own.GetExpression()
 	asked := &asking{answer: v.Authorize}
-	request := plugin.CreateAdmissionRequest(v.attributes.Attributes, metav1.GroupVersionResource(v.attributes.GetResource()), metav1.GroupVersionKind(v.as.Kind))
+	request := plugin.CreateAdmissionRequest(v.attributes.Attributes, metav1.GroupVersionResource(v.attributes.GetResource()),
+		metav1.GroupVersionKind(v.as.Kind))
 	compiled := v.compiler.CompileCondition([]plugin.ExpressionAccessor{own}, mayAsk, environment.StoredExpressions)
-	all, _, err := compiled.ForInput(ctx, v.attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, v.namespaceObject(), celconfig.RuntimeCELCostBudget)
+	all, _, err := compiled.ForInput(ctx, v.attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, v.namespaceObject(),
+		celconfig.RuntimeCELCostBudget)
 	if err == nil {
 		err = all[0].Error
 	}
@@ -196,15 +198,16 @@ func (v validation) namespaceObject() *corev1.Namespace {
 	if !v.inNamespace || v.Namespace == "" || v.InNamespace.Err != nil {
 		return nil
 	}
-	return plugin.CreateNamespaceObject(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.Namespace, Labels: named(v.InNamespace.Labels, v.Namespace)}})
+	return plugin.CreateNamespaceObject(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.Namespace,
+		Labels: named(v.InNamespace.Labels, v.Namespace)}})
 }
 
 // sent matches where an expression reads the object that is sent.
 var sent = regexp.MustCompile(`\bobject\b`)
 
 // setByPlugins matches the fields that admission plug-ins of the API server set before policies are asked, beside defaults.
-var setByPlugins = regexp.MustCompile(`\b(serviceAccount|serviceAccountName|automountServiceAccountToken|imagePullSecrets|imagePullPolicy|volumes|volumeMounts|priority|priorityClassName|` +
-	`preemptionPolicy|tolerations|resources|runtimeClassName|overhead|nodeSelector|storageClassName|ingressClassName|finalizers)\b`)
+var setByPlugins = regexp.MustCompile(`\b(serviceAccount|serviceAccountName|automountServiceAccountToken|imagePullSecrets|imagePullPolicy|volumes|volumeMounts|` +
+	`priority|priorityClassName|preemptionPolicy|tolerations|resources|runtimeClassName|overhead|nodeSelector|storageClassName|ingressClassName|finalizers)\b`)
 
 // ignores reports whether an expression without a result refuses nothing.
 func (v validation) ignores() bool {

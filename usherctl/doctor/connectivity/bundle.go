@@ -80,7 +80,8 @@ func bundleProblems(w Webhook, about Subject, b bundle) (all []*Problem) {
 		return []*Problem{problem("ca-bundle-invalid", about, "clientConfig.caBundle has no certificate: %s. It is base64 of a PEM "+
 			"file with -----BEGIN CERTIFICATE----- lines. %s", b.why, w.Consequence)}
 	case b.why != "":
-		all = append(all, problem("ca-bundle-invalid", about, "clientConfig.caBundle has more than certificates: %s. The API server skips it.", b.why).as(report.Warning))
+		all = append(all, problem("ca-bundle-invalid", about, "clientConfig.caBundle has more than certificates: %s. The API server skips it.",
+			b.why).as(report.Warning))
 	}
 	if b.key {
 		all = append(all, problem("ca-bundle-private-key", about, "clientConfig.caBundle holds a private key, which everyone can read who may "+

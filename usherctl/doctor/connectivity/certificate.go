@@ -76,8 +76,10 @@ func publicProblems(about Subject, s serving, now time.Time) []*Problem {
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); t.URL == "" || !unknown {
 		return nil
 	}
-	return []*Problem{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of its own machine; those of this one do not verify the "+
-		"certificate of %s (%s), which is issued by %s. Unless the machines of all API servers trust that CA, each call fails.", t, s.from, issuer(s.chain))}
+	return []*Problem{problem("ca-bundle-missing", about,
+		"clientConfig.caBundle is empty, so the API server uses the CAs of its own machine; those of this one do not verify the "+
+			"certificate of %s (%s), which is issued by %s. Unless the machines of all API servers trust that CA, each call fails.", t, s.from,
+		issuer(s.chain))}
 }
 
 // trustProblems reports whether the certificates in a caBundle verify a server's certificate, and for how long.

@@ -148,7 +148,8 @@ func endpointsProblem(w Webhook, service corev1.Service, port corev1.ServicePort
 	switch {
 	case willing > 0:
 		found = problem("no-endpoints", about, "the pods behind the Service %s/%s are ready, and none has what its port %d leads to: its "+
-			"targetPort, %s, must be the name or the number of a port of theirs. %s", service.Namespace, service.Name, port.Port, port.TargetPort.String(), w.Consequence)
+			"targetPort, %s, must be the name or the number of a port of theirs. %s", service.Namespace, service.Name, port.Port, port.TargetPort.String(),
+			w.Consequence)
 	case known > 0:
 		found = problem("no-ready-endpoints", about, "none of the %d endpoints behind port %d of the Service %s/%s is ready. %s "+
 			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.Consequence)
