@@ -206,8 +206,9 @@ func (v validation) namespaceObject() *corev1.Namespace {
 var sent = regexp.MustCompile(`\bobject\b`)
 
 // setByPlugins matches the fields that admission plug-ins of the API server set before policies are asked, beside defaults.
-var setByPlugins = regexp.MustCompile(`\b(serviceAccount|serviceAccountName|automountServiceAccountToken|imagePullSecrets|imagePullPolicy|volumes|volumeMounts|` +
-	`priority|priorityClassName|preemptionPolicy|tolerations|resources|runtimeClassName|overhead|nodeSelector|storageClassName|ingressClassName|finalizers)\b`)
+var setByPlugins = regexp.MustCompile(`\b(serviceAccount|serviceAccountName|automountServiceAccountToken|imagePullSecrets|imagePullPolicy|volumes|` +
+	`volumeMounts|priority|priorityClassName|preemptionPolicy|tolerations|resources|runtimeClassName|overhead|nodeSelector|storageClassName|` +
+	`ingressClassName|finalizers)\b`)
 
 // ignores reports whether an expression without a result refuses nothing.
 func (v validation) ignores() bool {
