@@ -219,32 +219,3 @@ func TestPodsOfUnnamedWorkload(t *testing.T) {
 		}
 	}
 }
-
-// TestVersionOfWorkload: a workload in a version that no API server serves is an error, also where only its pods are reviewed.
-func TestVersionOfWorkload(t *testing.T) {
-	for version, want := range map[string]string{"apps/v1": "", "apps/v1beta1": "apiVersion apps/v1beta1: Deployment has no such version; did you mean apps/v1?", "apps/v2": "apps/v2"} {
-		manifest := "apiVersion: " + version + "\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: c, image: i}]}}}"
-		none := func(*unstructured.Unstructured) bool { return false }
-		pod := requests.WithPods(requests.Read("test", strings.NewReader(manifest)), nil, requests.Options{Operation: admissionv1.Create}, none)[0]
-		if _, err := requests.AsReview(pod, requests.Options{Operation: admissionv1.Create}, requests.NewCatalogue(nil)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", version, err, want)
-		}
-	}
-}
-
-// TestFieldInFile: a field is found where the file has it, or what it follows from.
-func TestFieldInFile(t *testing.T) {
-	named, unnamed := requests.Document{JSON: []byte(`{"metadata":{"name":"p"}}`)}, requests.Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`)}
-	ofTemplate := requests.Document{JSON: []byte(`{"metadata":{"generateName":"p-"}}`), Template: "spec.template"}
-	for _, c := range []struct {
-		of          requests.Document
-		field, want string
-	}{
-		{named, "metadata.name", "metadata.name"}, {unnamed, "metadata.name", "metadata.generateName"}, {unnamed, "metadata.labels", "metadata.labels"},
-		{ofTemplate, "metadata.name", "metadata.name"}, {ofTemplate, "metadata.labels", "spec.template.metadata.labels"},
-	} {
-		if got := c.of.FieldInFile(c.field); got != c.want {
-			t.Errorf("%s of %s is %s, want %s", c.field, c.of.JSON, got, c.want)
-		}
-	}
-}
