@@ -155,7 +155,7 @@ func (l *Ledger) Reserve(ctx context.Context, req quota.Request) (quota.PodVerdi
 	case v := <-w.answer:
 		return v.PodVerdict, v.err
 	case <-ctx.Done():
-		if w.leave() {
+		if w.abandon() {
 			return quota.PodVerdict{}, busy(context.Cause(ctx))
 		}
 		v := <-w.answer // answered at the same moment

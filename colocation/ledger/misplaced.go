@@ -49,12 +49,12 @@ func (m *misplaced) moved() { m.needs = m.seen }
 // forget records that an object is gone.
 func (m *misplaced) forget(key types.NamespacedName) {
 	m.stale = m.stale || m.on[key] != nil
-	m.leave(key)
+	m.clear(key)
 	delete(m.fresh, key)
 }
 
-// leave forgets which reservations an object has.
-func (m *misplaced) leave(key types.NamespacedName) {
+// clear forgets which reservations an object has.
+func (m *misplaced) clear(key types.NamespacedName) {
 	if m.on[key] != nil {
 		m.moved()
 	}
@@ -103,7 +103,7 @@ func (m *misplaced) doubtful(tree *quota.Tree) map[types.NamespacedName]bool {
 // findMisplaced records the reservations of an object that belong to another tree than the object's own.
 func (o *objects) findMisplaced(key types.NamespacedName) {
 	m := &o.misplaced
-	m.leave(key)
+	m.clear(key)
 	found, err := o.parse(o.known[key])
 	if err != nil || len(found.Pods) == 0 {
 		return

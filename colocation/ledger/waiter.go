@@ -23,8 +23,8 @@ const (
 	gone
 )
 
-// leave marks a waiter whose caller cannot wait any longer, and reports whether no answer was on its way.
-func (w *waiter) leave() bool { return w.state.CompareAndSwap(waiting, gone) }
+// abandon marks a waiter whose caller cannot wait any longer, and reports whether no answer was on its way.
+func (w *waiter) abandon() bool { return w.state.CompareAndSwap(waiting, gone) }
 
 // reply sends the answer, and reports whether the waiter was still there.
 func (w *waiter) reply(v verdict) bool {
