@@ -22,8 +22,8 @@ CALLED   = usherctl doctor -n batch -f samples/tests/team-labels/pod.yaml --clus
 SAYS     = usherctl test samples/tests/team-labels
 WHY      = usherctl explain --audit-log samples/audit/audit.log apps/offensive-web
 
-# compile runs go build, or go install, in a folder, and shows how far it is.
-compile  = @{ $(GOBUILD) $(1) -C $(2) $(FLAGS) -v $(3) . 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -v dir=$(2) -f .ci/progress.awk
+# compile runs go build, or go install, of a package, by default that of a module's root, and shows how far it is.
+compile  = @{ $(GOBUILD) $(1) -C $(2) $(FLAGS) -v $(3) $(or $(4),.) 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -v dir=$(2) -v target=$(or $(4),.) -f .ci/progress.awk
 
 .DEFAULT_GOAL := help
 .PHONY: help run try playground browser build usher install test test-all race e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
@@ -99,13 +99,11 @@ soak: ## chaos: replicas and the API server die under load, and usher's registra
 	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 2h -v ./cluster ./soak ./quota ./certificates
 	cd test/e2e && USHER_SOAK=1 go test -run TestTheRegistrationIsKept -count=1 -timeout 3h -v ./registration
 
-lint: ## gofmt, vet, staticcheck, go.mod is tidy
+lint: ## gofmt, golangci-lint (see .golangci.yml), go.mod is tidy: some ten minutes the first time
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
-	go mod tidy -diff
-	go tool staticcheck ./...
-	cd usherctl && go tool -modfile=../go.mod staticcheck ./...
-	cd samples/webhook && go tool -modfile=../../go.mod staticcheck ./...
-	@for module in $(MODULES); do echo "go vet, go mod tidy: $$module"; (cd $$module && go vet ./... && go mod tidy -diff) || exit 1; done
+	@for module in .ci/tools $(MODULES); do (cd $$module && go mod tidy -diff) || exit 1; done
+	$(call compile,build,.ci/tools,-o ../../bin/golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+	@for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it; STEP=name: those of a new step, in seconds
 ifdef STEP

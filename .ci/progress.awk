@@ -2,8 +2,9 @@
 /^exit / { if (n && tty) printf "\r\033[K"; if (n && !$2) print n " packages compiled"; exit $2 }
 /^go: downloading / || !/[: ]/ {
 	if (!n++) {
-		("go list -C " dir " -deps . | wc -l") | getline all
-		print "compiling usher: up to " all + 0 " packages, a minute or two the first time, seconds after that"
+		("go list -C " dir " -deps " target " | wc -l") | getline all
+		sub(/.*\//, "", target)
+		print "compiling " (target == "." ? "usher" : target) ": up to " all + 0 " packages, a minute or two the first time, seconds after that"
 	}
 	if (tty) printf "\r\033[K%d  %s", n, $NF
 	next

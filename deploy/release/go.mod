@@ -18,16 +18,10 @@ require (
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/telemetry v0.0.0-20260908163034-4bcc4b2ee518 // indirect
 	golang.org/x/tools v0.50.0 // indirect
-	golang.org/x/vuln v1.8.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 )
 
-tool (
-	github.com/google/go-containerregistry/cmd/crane
-	golang.org/x/vuln/cmd/govulncheck
-)
+tool github.com/google/go-containerregistry/cmd/crane
