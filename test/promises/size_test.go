@@ -1,0 +1,105 @@
+package promises
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sizes are the budgets of lines of Go. One that is passed is raised only in a commit of its own, which says what was weighed.
+var sizes = []struct {
+	name   string
+	counts func(file string) bool
+	most   int
+}{
+	{"the service", isService, 58_900}, // the aim is 54,500: the engine of usherctl takes over what restates Kubernetes
+	{"usherctl", func(f string) bool { return below(f, "usherctl") && !isTest(f) }, 23_700}, // 26,500 at the end
+	{"admit", func(f string) bool { return path.Dir(f) == "admit" && !isTest(f) }, 2_900},
+	{"handlers", func(f string) bool { return below(f, "handlers") && !isTest(f) }, 2_100}, // the aim is 1,750: what saves less than 3 % of a review's CPU goes
+	{"command", func(f string) bool { return below(f, "command") && !isTest(f) }, 2_000},
+	{"the tests", isTest, 106_800}, // the aim is 104,500: one harness of clusters
+}
+
+func isTest(file string) bool { return strings.HasSuffix(file, "_test.go") || below(file, "test") }
+
+func isService(file string) bool {
+	return !isTest(file) && !below(file, "usherctl", "deploy/release", "samples")
+}
+
+// below reports whether a file is in one of the folders.
+func below(file string, folders ...string) bool {
+	for _, folder := range folders {
+		if strings.HasPrefix(file, folder+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestSizes: each part of the repository keeps to its budget of lines.
+func TestSizes(t *testing.T) {
+	lines := map[string]int{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || file == "bin") {
+			return filepath.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, s := range sizes {
+			if s.counts(filepath.ToSlash(file)) {
+				lines[s.name] += bytes.Count(text, []byte("\n"))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sizes {
+		if is := lines[s.name]; is > s.most || is < s.most/2 {
+			t.Errorf("%s: %d lines, at most %d: look for what can go", s.name, is, s.most)
+		}
+		t.Logf("%s: %d lines, at most %d", s.name, lines[s.name], s.most)
+	}
+}
+
+// TestUsherIsSmall: the server's binary has at most 38 MB and 325 packages of others.
+func TestUsherIsSmall(t *testing.T) {
+	const mostBytes, mostPackages = 38_000_000, 325
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := 0
+	for _, path := range strings.Fields(string(out)) {
+		if path != "usher.dev/usher" && !strings.HasPrefix(path, "usher.dev/usher/") {
+			others++
+		}
+	}
+	if t.Logf("%d packages of others", others); others > mostPackages || others < 100 {
+		t.Errorf("%d packages of others, at most %d", others, mostPackages)
+	}
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	binary := filepath.Join(t.TempDir(), "usher")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d bytes", info.Size()); info.Size() > mostBytes {
+		t.Errorf("%d bytes, at most %d", info.Size(), mostBytes)
+	}
+}
