@@ -89,7 +89,7 @@ type LimitExceeded struct {
 // Label is a label's key and value. The zero value is no label.
 type Label struct{ Key, Value string }
 
-// ExemptLabel, "true" on a namespace, keeps usher away from what is in it: for what must come back without usher, such as
+// ExemptLabel on a namespace, with the value "true", keeps usher away from what is in it: for what must come back without usher, such as
 // DNS, network and storage. Users who may label namespaces may set it, as they may loosen Pod Security.
 const ExemptLabel = "usher.dev/exempt"
 

@@ -36,9 +36,10 @@ func RulesCover(rules []Rule, req *Request) bool {
 	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Covers(req) })
 }
 
-// Mismatch is the first field of a rule that a request does not meet. The higher, the closer the rule is.
+// Mismatch is the first field of a rule that a request does not meet.
 type Mismatch int
 
+// The fields of a rule, in the order of their comparison: the higher, the closer the rule is.
 const (
 	OtherResource Mismatch = iota
 	OtherGroup
@@ -49,8 +50,7 @@ const (
 	Covered // the request meets all fields
 )
 
-// Misses compares the rule, apart from Names and Except, with an operation on a resource, as the API server does. A Namespace is cluster-scoped, although
-// the API server sends its name as the namespace of the request.
+// Misses compares the rule, apart from Names and Except, with an operation on a resource. A Namespace is cluster-scoped, as in the API server.
 func (r Rule) Misses(of metav1.GroupVersionResource, sub string, operation admissionv1.Operation, namespaced bool) Mismatch {
 	same, whole := false, false
 	for _, resource := range r.Resources {

@@ -18,5 +18,5 @@ func lock(dir string) (unlock func()) {
 	}
 	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX) == syscall.EINTR {
 	}
-	return func() { f.Close() }
+	return func() { _ = f.Close() }
 }

@@ -63,7 +63,8 @@ func (c *Cluster) Page(ctx context.Context, collection string, limit int, from s
 	if err != nil {
 		return nil, err
 	}
-	request := client.Get().AbsPath(append(c.rows[k].path(), c.rows[k].resource)...).SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(limit))
+	request := client.Get().AbsPath(append(c.rows[k].path(), c.rows[k].resource)...).
+		SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(limit))
 	if from != "" {
 		request = request.Param("continue", from)
 	}

@@ -45,7 +45,8 @@ func (c *Cluster) failed(k int, err error) {
 	before := c.healthOf(k)
 	if missing {
 		if !before.missing {
-			c.log.WithField("kind", c.rows[k].name).Warn("the API server does not serve this kind, perhaps because its CRD is not installed; usher goes on without, and looks for it again")
+			c.log.WithField("kind", c.rows[k].name).Warn("the API server does not serve this kind, perhaps because its CRD is not installed; usher " +
+				"goes on without, and looks for it again")
 		}
 		c.reportHealth(k, health{last: time.Now(), missing: true})
 		c.syncWithoutCRD(k)

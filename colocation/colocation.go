@@ -44,7 +44,8 @@ type options struct {
 }
 
 func newOptions() suite.Options {
-	return &options{labelRules: collections.DefaultLabelRules, sloConfig: collections.DefaultSLOConfig, sloNames: "false", quotaExpiry: ledger.DefaultExpiry}
+	return &options{labelRules: collections.DefaultLabelRules, sloConfig: collections.DefaultSLOConfig, sloNames: "false",
+		quotaExpiry: ledger.DefaultExpiry}
 }
 
 // AddFlags adds the flags that name the ConfigMaps that steps read.
@@ -107,7 +108,8 @@ func open(e suite.Env, o suite.Opening) suite.Running {
 			}
 		}
 		if e.Gates.On(api.GateEnableQuotaAdmission) && !e.Gates.On(api.GateElasticMutatingWebhook) {
-			o.Log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " + ledger.Annotation)
+			o.Log.Warn("gate EnableQuotaAdmission without ElasticMutatingWebhook: nobody keeps others from changing the quotas' annotation " +
+				ledger.Annotation)
 		}
 		q.run(ctx, is.childRequest)
 		return nil

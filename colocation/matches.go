@@ -99,7 +99,8 @@ func hasKey(field, key string) string {
 // onlyObject is the match condition for a single object, so that the API server calls the webhook for no other.
 func onlyObject(name string, object types.NamespacedName) []registration.MatchCondition {
 	return []registration.MatchCondition{{Name: name, Expression: fmt.Sprintf(
-		"request.namespace == %q && [object, oldObject].exists(o, o != null && has(o.metadata.name) && o.metadata.name == %q)", object.Namespace, object.Name)}}
+		"request.namespace == %q && [object, oldObject].exists(o, o != null && has(o.metadata.name) && o.metadata.name == %q)",
+		object.Namespace, object.Name)}}
 }
 
 // ownPods exempts what a kubelet reports about the pods on its own node: it is the authority on them.

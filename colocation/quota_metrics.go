@@ -12,9 +12,11 @@ var (
 	quotaDecided = metric.Counter("usher_quota_decided_pods_total", "Pods that were admitted to a limited quota, or refused.")
 	quotaGranted = metric.Counter("usher_quota_granted_pods_total", "Pods that a replica admitted against a grant, without a write.")
 	quotaReads   = metric.Counter("usher_quota_reads_total",
-		"Reads of quota objects, by reason: conflict (after a write that did not succeed and that the watch did not explain in time) or name (a request names a quota that no watch has shown).", "reason")
+		"Reads of quota objects, by reason: conflict (after a write that did not succeed and that the watch did not explain in time) or name (a "+
+			"request names a quota that no watch has shown).", "reason")
 	quotaWaits = metric.Counter("usher_quota_waits_total",
-		"Decisions that waited: for pods or for the tree (other replicas have observed more), for a change (of a quota, admitted and not observed yet) or for a turn (to write).", "for")
+		"Decisions that waited: for pods or for the tree (other replicas have observed more), for a change (of a quota, admitted and not observed "+
+			"yet) or for a turn (to write).", "for")
 	quotaOldest = metric.Gauge("usher_quota_oldest_reservation_timestamp_seconds",
 		"When the oldest reservation that still stands was made; without reservations there is no series.")
 	quotaRevived = metric.Gauge("usher_quota_revived_pods",
@@ -22,7 +24,8 @@ var (
 	quotaStatusWrites = metric.Counter("usher_quota_status_writes_total",
 		"Attempts to write the status of a quota: written, conflict (another write came first; tried again) or failed (also to read it).", "result")
 	quotaStatusWithheld = metric.Gauge("usher_quota_status_withheld",
-		"What keeps usher from writing the status of quotas: the number of quotas whose status another manager writes (writer), and 1 if the CRD has no status subresource (subresource).", "reason")
+		"What keeps usher from writing the status of quotas: the number of quotas whose status another manager writes (writer), and 1 if the CRD "+
+			"has no status subresource (subresource).", "reason")
 	quotaReservations = metric.Gauge("usher_quota_reservations", "Pods that were admitted and stand in a quota's reservations now.")
 )
 

@@ -218,7 +218,8 @@ func (w *statusWriter) supports(ctx context.Context) bool {
 	if w.has = has; !has {
 		w.pause = w.now().Add(statusElsewhere)
 		if !w.lacks.Load() {
-			w.log.Warn("the CRD elasticquotas.scheduling.sigs.k8s.io has no status subresource: usher does not write the status of quotas; apply deploy/crds, which has one")
+			w.log.Warn("the CRD elasticquotas.scheduling.sigs.k8s.io has no status subresource: usher does not write the status of quotas; apply " +
+				"deploy/crds, which has one")
 		}
 	}
 	w.lacks.Store(!has)

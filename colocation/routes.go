@@ -49,8 +49,8 @@ func routes(e suite.Env) []admit.Route {
 		// usher's own writes of quotas are records of the ledger, which must not be reverted.
 		{Path: "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticMutatingWebhook, For: elasticQuotas(create, update),
 			NotForUsher: true, Reads: specAndMeta, Chain: d.chain(d.mutateQuotas)},
-		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook, For: elasticQuotas(create, update, admissionv1.Delete),
-			NotForUsher: true, Reads: specAndMeta, Chain: d.chain(d.validateQuotas)},
+		{Path: "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota", Gate: api.GateElasticValidatingWebhook,
+			For: elasticQuotas(create, update, admissionv1.Delete), NotForUsher: true, Reads: specAndMeta, Chain: d.chain(d.validateQuotas)},
 
 		{Path: "/validate-pod-binding", Gate: api.GatePodValidatingWebhook, For: bindings(create), Call: failOpen,
 			Conditions: bindingConditions(d.Gates), Chain: d.chain(d.validateBindings)},

@@ -83,7 +83,8 @@ func (v visible) of(namespace string, answer *suite.Usage) (names []string) {
 	case v.whole:
 		answer.Notes = append(answer.Notes, fmt.Sprintf("no quota is for the pods of namespace %s: those without a quota label are not limited", namespace))
 	default:
-		answer.Unknown = append(answer.Unknown, fmt.Sprintf("whether a quota elsewhere lists namespace %s; an administrator sees it with the same command", namespace))
+		answer.Unknown = append(answer.Unknown, fmt.Sprintf(
+			"whether a quota elsewhere lists namespace %s; an administrator sees it with the same command", namespace))
 	}
 	for _, name := range v.tree.Names() {
 		switch q, _ := v.tree.Get(name); {

@@ -80,7 +80,8 @@ func checkFile(text []byte, schema Schema) (problems field.ErrorList, decodable 
 func withoutDuplicates(shape, checks field.ErrorList) (problems field.ErrorList) {
 	for _, check := range checks {
 		if !slices.ContainsFunc(shape, func(s *field.Error) bool {
-			return within(check.Field, s.Field) || check.Type == field.ErrorTypeRequired && s.Type == field.ErrorTypeTypeInvalid && within(s.Field, check.Field)
+			return within(check.Field, s.Field) ||
+				check.Type == field.ErrorTypeRequired && s.Type == field.ErrorTypeTypeInvalid && within(s.Field, check.Field)
 		}) {
 			problems = append(problems, check)
 		}

@@ -76,7 +76,7 @@ func wantBuilds(t *testing.T, stages []stage, image stage, source string) {
 			line := regexp.MustCompile(`--mount=\S+\s+`).ReplaceAllString(step.rest, "")
 			line = strings.ReplaceAll(line, path.Dir(binary.from)+"/", out+"/")
 			run := exec.CommandContext(t.Context(), "sh", "-c", line)
-			run.Dir, run.Env = source, append(env, "VERSION="+version) // as --build-arg, stronger than ARG
+			run.Dir, run.Env = source, slices.Concat(env, []string{"VERSION=" + version}) // as --build-arg, stronger than ARG
 			if output, err := run.CombinedOutput(); err != nil {
 				t.Fatalf("Dockerfile: RUN %s: %v\n%s", step.rest, err, output)
 			}

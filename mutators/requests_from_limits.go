@@ -71,7 +71,8 @@ func compileClasses(policy RequestsFromLimits) (all []*requestsClass) {
 
 // smallest are the floors of a class that names none: a request or limit of zero would mean that there is none.
 func smallest() corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(1, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(1<<20, resource.BinarySI)}
+	return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(1, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(1<<20, resource.BinarySI)}
 }
 
 // classOf returns the first class that selects a pod; nil if there is none.

@@ -76,7 +76,8 @@ func (s *service) keepCertificates(ctx context.Context) error {
 	k := rotation.NewKeeper(client, rotation.TargetOf(s.Certificates.Service), names, s.Certificates.Life, s.Certificates.LeafLife, log)
 	s.serveCertificate(k.GetCertificate, k.Ready, func() time.Time { leaf, _ := k.Ends(); return leaf })
 	s.metrics.MustRegister(
-		timestamp("usher_ca_expiry_timestamp_seconds", "When the CA that signs the served certificates ends.", func() time.Time { _, ca := k.Ends(); return ca }),
+		timestamp("usher_ca_expiry_timestamp_seconds", "When the CA that signs the served certificates ends.",
+			func() time.Time { _, ca := k.Ends(); return ca }),
 		timestamp("usher_certificate_last_sync_timestamp_seconds", "When the Secrets and caBundles were last read and found or made right.", k.Synced),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "usher_ca_bundle_writes_total", Help: "Writes of caBundles into webhook configurations."},
 			func() float64 { return float64(k.Writes()) }))

@@ -57,7 +57,8 @@ func (s *service) watchRegistration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &registration{service: s, keeper: webhooks.Keeper{Registrar: webhooks.Registrar{Client: client, At: at}, Wait: s.KeepRegistered}, logged: map[string]string{}}
+	r := &registration{service: s, keeper: webhooks.Keeper{Registrar: webhooks.Registrar{Client: client, At: at}, Wait: s.KeepRegistered},
+		logged: map[string]string{}}
 	s.metrics.MustRegister(r.metrics())
 	go r.run(ctx)
 	return nil
@@ -148,7 +149,8 @@ func (r *registration) identify(ctx context.Context) error {
 	if r.keeper.At.User != "" {
 		return nil
 	}
-	raw, err := r.keeper.Client.Create(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews", []byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`))
+	raw, err := r.keeper.Client.Create(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		[]byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`))
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,8 @@ func (r *imageRule) judge(ref imageref.Reference) (problems []string) {
 	if ref.Digest != "" {
 		return problems // what runs does not depend on a tag
 	}
-	if !slices.ContainsFunc(r.anyTag, matches) && slices.ContainsFunc(r.RefusedTags, func(pattern string) bool { return imageref.MatchText(pattern, ref.Tag) }) {
+	refuses := func(pattern string) bool { return imageref.MatchText(pattern, ref.Tag) }
+	if !slices.ContainsFunc(r.anyTag, matches) && slices.ContainsFunc(r.RefusedTags, refuses) {
 		problems = append(problems, fmt.Sprintf("the tag %s is refused%s; write the tag of a version", ref.Tag, implied(ref)))
 	}
 	if slices.ContainsFunc(r.digests, matches) {

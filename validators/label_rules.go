@@ -16,7 +16,8 @@ import (
 
 const (
 	labelRulesName = "label-rules"
-	labelRulesDoc  = "refuses labels and annotations, of pods, workloads' templates and objects of other kinds, that the policy does not allow; stored ones may stay"
+	labelRulesDoc  = "refuses labels and annotations, of pods, workloads' templates and objects of other kinds, that the policy does not allow; " +
+		"stored ones may stay"
 )
 
 // labelRules refuses new pods whose labels or annotations break a rule, and updates that bring such a value, remove a

@@ -94,7 +94,8 @@ func (r *LabelRule) checkMatch(at *field.Path) field.ErrorList {
 		problems = append(problems, field.Forbidden(at.Child("podSelector"), "write it as match.objectSelector"))
 	}
 	if r.Workloads {
-		problems = append(problems, field.Forbidden(at.Child("workloads"), "a rule with match judges the objects themselves; write another rule for pods and the templates of workloads"))
+		problems = append(problems, field.Forbidden(at.Child("workloads"),
+			"a rule with match judges the objects themselves; write another rule for pods and the templates of workloads"))
 	}
 	written := []string{string(admissionv1.Create), string(admissionv1.Update)}
 	r.Match.Each(at.Child("match"), func(one *requests.Requests, at *field.Path) {
@@ -186,7 +187,8 @@ func (r *LabelRule) checkValues(at *field.Path) (problems field.ErrorList) {
 			problems = append(problems, check.LabelValue(value, at.Child("values").Index(i))...)
 		}
 		if left -= withoutValues.Steps(value); left < 0 {
-			return append(problems, field.Forbidden(at.Child("values").Index(i), "it takes too long to compare the values with the pattern; leave out the pattern"))
+			return append(problems, field.Forbidden(at.Child("values").Index(i),
+				"it takes too long to compare the values with the pattern; leave out the pattern"))
 		}
 		if !withoutValues.Accepts(value) {
 			problems = append(problems, field.Invalid(at.Child("values").Index(i), value, "is refused by pattern or maxLength of the same rule"))
@@ -221,8 +223,8 @@ func (r LabelRules) measure(at *field.Path) field.ErrorList {
 	if takes <= maxPatternMemory {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d patterns may take %d MiB of memory when they are compiled, and all together at most %d MiB; "+
-		"write maxLength in the place of repetitions such as {1,1000}, and one rule in the place of several with the same pattern",
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d patterns may take %d MiB of memory when they are compiled, "+
+		"and all together at most %d MiB; write maxLength in the place of repetitions such as {1,1000}, and one rule in the place of several with the same pattern",
 		patterns, (takes+1<<20-1)>>20, maxPatternMemory>>20))}
 }
 

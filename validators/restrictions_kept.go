@@ -71,7 +71,8 @@ func changedLabels(lost []*restriction, was, is map[string]string, called labels
 			must = "must not be set"
 		}
 		problems = append(problems, field.Forbidden(admit.LabelPath(key), fmt.Sprintf(
-			"%s: by this label the policy selects the namespace for restrictions that apply to you (%s)%s", must, admit.SomeNames(names[key]), remedy(lost[0].Message))))
+			"%s: by this label the policy selects the namespace for restrictions that apply to you (%s)%s",
+			must, admit.SomeNames(names[key]), remedy(lost[0].Message))))
 	}
 	return problems
 }

@@ -99,13 +99,15 @@ func (u *Users) check(at *field.Path) (problems field.ErrorList) {
 	}
 	for i, name := range u.Groups {
 		if name == "" || strings.Contains(name, "*") {
-			problems = append(problems, field.Invalid(at.Child("groups").Index(i), name, "must be the exact name of a group; system:authenticated has all users"))
+			problems = append(problems, field.Invalid(at.Child("groups").Index(i), name,
+				"must be the exact name of a group; system:authenticated has all users"))
 		}
 	}
 	for i, account := range u.ServiceAccounts {
 		namespace, name, found := strings.Cut(account, "/")
 		if !found || len(validation.IsDNS1123Label(namespace)) > 0 || name != "*" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-			problems = append(problems, field.Invalid(at.Child("serviceAccounts").Index(i), account, "must be namespace/name, or namespace/* for all of a namespace"))
+			problems = append(problems, field.Invalid(at.Child("serviceAccounts").Index(i), account,
+				"must be namespace/name, or namespace/* for all of a namespace"))
 		}
 	}
 	return problems

@@ -52,7 +52,8 @@ func WorkloadsByPods(policy *config.Policy, ask admit.Questions, pods SuitePods)
 		mode = cmp.Or(section.Mode, admit.Warn)
 	}
 	return admit.Validator[admit.Workload]{
-		Name: workloadsName, Doc: "warns the author of a workload, or refuses it, if its pods would be refused", For: admit.PodTemplates(admissionv1.Create, admissionv1.Update),
+		Name: workloadsName, Doc: "warns the author of a workload, or refuses it, if its pods would be refused",
+		For:   admit.PodTemplates(admissionv1.Create, admissionv1.Update),
 		Needs: append([]string{admit.CollectionNamespaces, admit.CollectionLimitRanges}, pods.Needs...), Section: workloadsSection, Idle: mode == admit.Off,
 		Mode: mode, OfPods: true,
 		Run: func(ctx context.Context, req *admit.Request, object *admit.Workload) (field.ErrorList, error) {
@@ -72,7 +73,8 @@ func WorkloadsByPods(policy *config.Policy, ask admit.Questions, pods SuitePods)
 			if pods.NotJudged != "" {
 				req.Explain("not judged: %s", pods.NotJudged)
 			}
-			problems := workload.InWorkload(kind, slices.DeleteFunc(verdict.Problems, func(p admit.Problem) bool { return pods.said != nil && pods.said(req, p) }))
+			said := func(p admit.Problem) bool { return pods.said != nil && pods.said(req, p) }
+			problems := workload.InWorkload(kind, slices.DeleteFunc(verdict.Problems, said))
 			if len(problems) > 0 {
 				return problems, nil
 			}
@@ -128,7 +130,8 @@ func sameTemplate(req *admit.Request, kind admit.WorkloadKind) bool {
 }
 
 // judgeWorkload returns what the routes for pods say of the pod that the controller would create.
-func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind, fill func(*admit.Pod) error) (verdict workload.Verdict, err error) {
+func judgeWorkload(ctx context.Context, req *admit.Request, kind admit.WorkloadKind,
+	fill func(*admit.Pod) error) (verdict workload.Verdict, err error) {
 	by := req.UserInfo
 	if kind.Controller != "" {
 		by = authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:" + kind.Controller,
@@ -170,7 +173,8 @@ func RefusesByPods(policy *config.Policy) bool {
 	enforces := func(o override.Spec) bool {
 		return slices.Contains(o.Steps, workloadsName) && (o.Mode == admit.Enforce || o.EnforcePercent != nil)
 	}
-	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce || slices.ContainsFunc(config.SectionOf[override.List](policy), enforces)
+	return config.SectionOf[admit.Modes](policy)[workloadsName] == admit.Enforce ||
+		slices.ContainsFunc(config.SectionOf[override.List](policy), enforces)
 }
 
 // NotOfWorkload returns the match condition for what OfWorkload does not exempt.
@@ -179,6 +183,7 @@ func NotOfWorkload() []registration.MatchCondition {
 	for _, k := range admit.WorkloadKinds() {
 		kinds = append(kinds, fmt.Sprintf("%q", metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()+" "+k.Kind))
 	}
-	return []registration.MatchCondition{{Name: "not-of-workload", Expression: "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o,\n" +
-		"has(o.controller) && o.controller && o.apiVersion + \" \" + o.kind in [" + strings.Join(kinds, ", ") + "])"}}
+	return []registration.MatchCondition{{Name: "not-of-workload",
+		Expression: "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o,\n" +
+			"has(o.controller) && o.controller && o.apiVersion + \" \" + o.kind in [" + strings.Join(kinds, ", ") + "])"}}
 }

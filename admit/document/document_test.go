@@ -373,7 +373,7 @@ func TestTryKeepsAllOrNone(t *testing.T) {
 		d.Root().At("a", "again").Set(1)
 		return d.Try(func() error { d.Root().Get("z").Set(1); return fail })
 	})
-	if err != fail || string(d.Bytes()) != before || d.Edits() != 1 {
+	if !errors.Is(err, fail) || string(d.Bytes()) != before || d.Edits() != 1 {
 		t.Errorf("after a failed Try: %v, %d edits\n got %s\nwant %s", err, d.Edits(), d.Bytes(), before)
 	}
 	same(t, "stored", patched(t, d, raw), before)

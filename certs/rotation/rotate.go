@@ -142,7 +142,8 @@ func (r *Rotation) stages(ctx context.Context) (reached []string, done bool, err
 	if serial := Serial(state.Leaf.Cert); serial == r.oldLeaf || serial == "" || r.CA && !signed(parse(state.Active.Cert), parse(state.Leaf.Cert)) {
 		return reached, false, nil
 	}
-	reached = append(reached, fmt.Sprintf("new certificate %s, valid until %s: every replica serves it within %s", Serial(state.Leaf.Cert), ended(state.Leaf.Cert), PaceFor(time.Hour).Every))
+	reached = append(reached, fmt.Sprintf("new certificate %s, valid until %s: every replica serves it within %s", Serial(state.Leaf.Cert),
+		ended(state.Leaf.Cert), PaceFor(time.Hour).Every))
 	old, done := r.retired(state)
 	return append(reached, old...), done, nil
 }

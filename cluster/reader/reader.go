@@ -1,3 +1,4 @@
+// Package reader reads single objects of a cluster: for commands, which ask once, and watch nothing.
 package reader
 
 import (

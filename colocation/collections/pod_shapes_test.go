@@ -163,7 +163,7 @@ func collect(in any, place func(func(any))) {
 func FuzzShapes(f *testing.F) {
 	pod := string(idlePod(2))
 	for _, other := range []string{
-		strings.Replace(pod, `"cpu":"1"`, `"cpu":1`, 1), strings.Replace(pod, `"cpu":"1"`, `"cpu":"1","cpu":"2"`, 1), strings.Replace(pod, `"name":"c1"`, `"name":"c\u0030"`, -1),
+		strings.Replace(pod, `"cpu":"1"`, `"cpu":1`, 1), strings.Replace(pod, `"cpu":"1"`, `"cpu":"1","cpu":"2"`, 1), strings.ReplaceAll(pod, `"name":"c1"`, `"name":"c\u0030"`),
 		strings.Replace(pod, `"phase":"Running"`, `"phase":"Failed"`, 1), strings.Replace(pod, `"generation":1`, `"generation":1e0`, 1),
 		strings.Replace(pod, `"type":"Ready"`, `"type":"PodResizePending","reason":"Infeasible","observedGeneration":1`, 1),
 		strings.Replace(pod, `"status":{`, `"Status":{`, 1), `{"metadata":{"name":"p","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{}}`, `null`, `{"metadata":{"name":"p"},"spec":null}`,

@@ -22,7 +22,8 @@ type Records struct{ Cluster *cluster.Cluster }
 // WriteRule returns the permission that writing records, WriteChildRequest and WriteQuotaStatus need.
 func WriteRule() rbacv1.PolicyRule {
 	quotas := api.ElasticQuotaResource
-	return rbacv1.PolicyRule{APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource, quotas.Resource + "/status"}, Verbs: []string{"patch"}}
+	return rbacv1.PolicyRule{APIGroups: []string{quotas.Group}, Resources: []string{quotas.Resource, quotas.Resource + "/status"},
+		Verbs: []string{"patch"}}
 }
 
 // Read implements ledger.Store.

@@ -228,7 +228,7 @@ func (f *found) fewer(ctx context.Context, v view, r record) (record, error) {
 func (r record) announcing(c change) record {
 	r.By, r.Tree = c.By, newest(r.Tree, c.From) // who has not observed what the change was judged on is behind
 	r.Changes = slices.Clone(r.Changes)
-	if i := slices.IndexFunc(r.Changes, func(other change) bool { return c.supersedes(other) }); i >= 0 {
+	if i := slices.IndexFunc(r.Changes, c.supersedes); i >= 0 {
 		c.In = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.In, r.Changes[i].In))))
 		r.Changes = slices.Delete(r.Changes, i, i+1)
 	}

@@ -221,8 +221,8 @@ type Stats struct {
 	// Writes counts attempts to write a record, Conflicts those that another write overtook, and Failures all other
 	// failed ones.
 	Writes, Conflicts, Failures int64
-	// Decided counts the pods that were decided on, Granted those of them that were admitted against a grant; Reads the reads of quota objects after a conflict or before the first
-	// decision.
+	// Decided counts the pods that were decided on, Granted those of them that were admitted against a grant; Reads the
+	// reads of quota objects after a conflict or before the first decision.
 	Decided, Granted, Reads int64
 	// WaitsForPods and WaitsForTree count the waits for the watch of the pods and of the quotas, WaitsForChange those for
 	// a change of a quota that was admitted, and WaitsForTurn those for other replicas' writes.

@@ -69,7 +69,8 @@ func (t totals) copy(h *holdings, names []string) error {
 // status returns the status of the first quota of a path. What is used of its limited resources is there even if it is zero.
 func (t totals) status(path []*quota.Quota) api.ElasticQuotaStatus {
 	q := path[0]
-	s := api.ElasticQuotaStatus{Used: nonzero(t.used[q.Name]), Reserved: nonzero(t.reserved[q.Name]), Limit: api.ResourceList{}, Binds: map[corev1.ResourceName]string{}}
+	s := api.ElasticQuotaStatus{Used: nonzero(t.used[q.Name]), Reserved: nonzero(t.reserved[q.Name]), Limit: api.ResourceList{},
+		Binds: map[corev1.ResourceName]string{}}
 	for name := range limitedBy(q) {
 		s.Limit[name], _, _ = q.Limit(name)
 		s.Used[name] = t.used[q.Name][name]

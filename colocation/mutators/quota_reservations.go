@@ -19,7 +19,8 @@ import (
 func quotaReservations(moving func(record, version string) string) admit.Mutator[views.ElasticQuota] {
 	return admit.Mutator[views.ElasticQuota]{
 		Name: "quota-reservations",
-		Doc:  "keeps the quota ledger's record, annotation " + api.AnnotationQuotaReservations + ", as stored, and marks it when the quota moves; a new quota has none",
+		Doc: "keeps the quota ledger's record, annotation " + api.AnnotationQuotaReservations +
+			", as stored, and marks it when the quota moves; a new quota has none",
 		Run: func(_ context.Context, req *admit.Request, q *views.ElasticQuota) error {
 			var text string
 			var stored bool

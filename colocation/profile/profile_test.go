@@ -210,10 +210,10 @@ f applied: all parts match
 		t.Error(got)
 	}
 	down := errors.New("down")
-	if _, err := set.Explain(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); err != down {
+	if _, err := set.Explain(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); !errors.Is(err, down) {
 		t.Error(err)
 	}
-	if _, err := set.Match(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); err != down {
+	if _, err := set.Match(Subject{Namespaces: func() ([]labels.Set, error) { return nil, down }}); !errors.Is(err, down) {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -101,7 +102,8 @@ func tell(t *Tree) string {
 		fmt.Fprintln(&b, namespace, idOf(t.HolderOf(namespace)))
 	}
 	for _, problem := range t.Problems() {
-		fmt.Fprintln(&b, problem.(*Flaw).Kind, problem.(*Flaw).Quotas, problem)
+		flaw, _ := errors.AsType[*Flaw](problem)
+		fmt.Fprintln(&b, flaw.Kind, flaw.Quotas, problem)
 	}
 	return b.String()
 }

@@ -111,7 +111,8 @@ func flaw(kind FlawKind, quotas []string, format string, args ...any) *Flaw {
 func (t *Tree) doubles(name string) (flaws []*Flaw) {
 	named, _ := t.named.Get(name)
 	for _, q := range named.others {
-		flaws = append(flaws, flaw(FlawDouble, []string{name}, "elastic quota %s is in namespace %s and in namespace %s, but names are global: the one in %s, which is older, counts; delete the other",
+		flaws = append(flaws, flaw(FlawDouble, []string{name}, "elastic quota %s is in namespace %s and in namespace %s, but names are global: the "+
+			"one in %s, which is older, counts; delete the other",
 			name, named.first.Namespace, q.Namespace, named.first.Namespace))
 	}
 	return flaws
@@ -121,7 +122,8 @@ func (t *Tree) doubles(name string) (flaws []*Flaw) {
 func (t *Tree) contested(namespace string) (flaws []*Flaw) {
 	listing, _ := t.listing.Get(namespace)
 	for _, q := range listing.others {
-		flaws = append(flaws, flaw(FlawContested, []string{listing.first.Name, q.Name}, "elastic quotas %s and %s both list namespace %s: its pods count against %s, which is older; take it out of one",
+		flaws = append(flaws, flaw(FlawContested, []string{listing.first.Name, q.Name},
+			"elastic quotas %s and %s both list namespace %s: its pods count against %s, which is older; take it out of one",
 			listing.first.Name, q.Name, namespace, listing.first.Name))
 	}
 	return flaws
@@ -183,7 +185,8 @@ func (t *Tree) badParent(child string) (flaws []*Flaw) {
 		flaws = append(flaws, flaw(FlawLeaf, both, "elastic quota %s: its parent %s has no label %s=true; set it", child, name, api.LabelQuotaIsParent))
 	}
 	if parent.TreeID != q.TreeID {
-		flaws = append(flaws, flaw(FlawTree, both, "elastic quota %s: its tree id %q is not that of its parent %s, which is %q", child, q.TreeID, name, parent.TreeID))
+		flaws = append(flaws, flaw(FlawTree, both,
+			"elastic quota %s: its tree id %q is not that of its parent %s, which is %q", child, q.TreeID, name, parent.TreeID))
 	}
 	return flaws
 }
@@ -202,7 +205,8 @@ func (t *Tree) excessiveSum(name string) (flaws []*Flaw) {
 		quantity.AddTo(sum, t.quota(child).Min)
 	}
 	for _, resource := range quantity.Exceeding(sum, parent.Min) {
-		flaws = append(flaws, flaw(FlawSum, append([]string{name}, children...), "elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
+		flaws = append(flaws, flaw(FlawSum, append([]string{name}, children...),
+			"elastic quota %s: the min of its children makes %s %s, more than its own %s; raise it, or lower theirs (%s)",
 			name, quantity.AmountOf(sum, resource), resource, quantity.AmountOf(parent.Min, resource), admit.SomeNames(children)))
 	}
 	return flaws

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -231,7 +232,7 @@ func TestProblems(t *testing.T) {
 	} {
 		var got []string
 		for _, problem := range treeOf(t, c.tree).Problems() {
-			flaw := problem.(*Flaw)
+			flaw, _ := errors.AsType[*Flaw](problem)
 			got = append(got, fmt.Sprintf("%s %s: %v", flaw.Kind, strings.Join(flaw.Quotas, " "), flaw))
 		}
 		quotatest.WantTexts(t, c.tree, got, c.wants...)

@@ -20,8 +20,9 @@ import (
 // profile may stay as it is: an update that does not change the spec is not checked.
 func colocationProfile(profiles storedSet, classes priorityClasses) admit.Validator[views.ColocationProfile] {
 	return admit.Validator[views.ColocationProfile]{
-		Name:  "profile",
-		Doc:   "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, and of classes that are unknown or do not go together",
+		Name: "profile",
+		Doc: "refuses colocation profiles that cannot be evaluated; warns of those that disturb each other, " +
+			"and of classes that are unknown or do not go together",
 		Needs: []string{api.CollectionColocationProfiles, api.CollectionPriorityClasses},
 		Run: func(_ context.Context, req *admit.Request, view *views.ColocationProfile) (field.ErrorList, error) {
 			switch {

@@ -96,7 +96,8 @@ func (s QuotaSelection) judge(req *admit.Request, c quotaChoice) (field.ErrorLis
 			"(quotas.reserved of usher's policy); name the quota of your team", c.now.Name))}, nil
 	case c.none() && !p.ReservedByDefault:
 		return field.ErrorList{field.Required(quotaPath, fmt.Sprintf("no elastic quota is for pods of namespace %s with this label, "+
-			"and pods without one are refused (quotas.reserved of usher's policy); name the quota of your team, or have the namespace listed in a quota", req.Namespace))}, nil
+			"and pods without one are refused (quotas.reserved of usher's policy); name the quota of your team, "+
+			"or have the namespace listed in a quota", req.Namespace))}, nil
 	case c.was.Quota != nil && c.now.Quota == nil && !p.ReservedByMove:
 		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("the pod may not leave quota %s for one that limits nothing "+
 			"(quotas.reserved of usher's policy); keep the label as it is, or name another quota of your team", c.was.Name))}, nil
@@ -117,8 +118,8 @@ func (s QuotaSelection) judgeLabel(req *admit.Request, b quota.Binding) (field.E
 	case err != nil:
 		return nil, fmt.Errorf("reading namespace %s: %w", req.Namespace, err)
 	case !may:
-		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("namespace %s may not name quota %s: quotas.selection of usher's policy does not let it; "+
-			"remove the label, or have the namespace added there", req.Namespace, admit.Shorten(b.Name, 80)))}, nil
+		return field.ErrorList{field.Forbidden(quotaPath, fmt.Sprintf("namespace %s may not name quota %s: quotas.selection of usher's "+
+			"policy does not let it; remove the label, or have the namespace added there", req.Namespace, admit.Shorten(b.Name, 80)))}, nil
 	}
 	return pass(req, "entry %s of quotas.selection lets namespace %s name quota %s", by, req.Namespace, b.Name)
 }

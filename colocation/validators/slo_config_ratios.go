@@ -21,7 +21,8 @@ import (
 // checkBounds refuses changed ratios above the bounds of pools: Koordinator's manager writes them to nodes, and amplification-ratio
 // refuses that. It warns of those that only nodes to come would get, and of those that CPU normalization may raise above the
 // bounds, which depends on the CPU models of the nodes.
-func (c sloChange) checkBounds(req *admit.Request, sources *sections.RatioSources, nodes iter.Seq2[string, map[string]string]) (problems field.ErrorList) {
+func (c sloChange) checkBounds(req *admit.Request, sources *sections.RatioSources,
+	nodes iter.Seq2[string, map[string]string]) (problems field.ErrorList) {
 	refused, later, normalized := map[string]string{}, map[string]string{}, map[string]string{}
 	check := func(node string, set, above map[string]string) {
 		ratios := c.config.Amplification(set)

@@ -11,11 +11,11 @@ import (
 // Profile is the view of a profile with the type T.
 type Profile[T any] struct{ admit.Meta }
 
-// The views of profiles.
-type (
-	ColocationProfile = Profile[api.ClusterColocationProfile]
-	QuotaProfile      = Profile[api.ElasticQuotaProfile]
-)
+// ColocationProfile is the view of a ClusterColocationProfile.
+type ColocationProfile = Profile[api.ClusterColocationProfile]
+
+// QuotaProfile is the view of an ElasticQuotaProfile.
+type QuotaProfile = Profile[api.ElasticQuotaProfile]
 
 // AsColocationProfile views a document as a ClusterColocationProfile.
 func AsColocationProfile(d *document.Document) *ColocationProfile {

@@ -16,13 +16,16 @@ type Style struct {
 
 // The codes of a terminal for colours.
 const (
-	Red, Green, Yellow, Cyan = "31", "32", "33", "36"
-	Bold                     = "1"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Cyan   = "36"
+	Bold   = "1"
 )
 
 // Colors are the colours of outcomes.
-var Colors = map[string]string{"passed": Green, "failed": Red, "refused": Red, "allowed": Green, "mutated": Cyan, "denied": Red, "error": Red, "invalid": Red,
-	"skipped": Yellow, "asked": Yellow, "not judged": Yellow}
+var Colors = map[string]string{"passed": Green, "failed": Red, "refused": Red, "allowed": Green, "mutated": Cyan, "denied": Red,
+	"error": Red, "invalid": Red, "skipped": Yellow, "asked": Yellow, "not judged": Yellow}
 
 // Paint colours text for a terminal.
 func (s Style) Paint(color, text string) string {

@@ -29,7 +29,8 @@ func (l *list) container(c *corev1.Container, initial bool, volumes []corev1.Vol
 	l.valid(at.Child("name"), c.Name, validation.IsDNS1123Label)
 	l.image(c.Image, at.Child("image"))
 	oneOf(l, at.Child("imagePullPolicy"), c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	oneOf(l, at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	oneOf(l, at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, corev1.TerminationMessageReadFile,
+		corev1.TerminationMessageFallbackToLogsOnError)
 	l.ports(c.Ports, at.Child("ports"))
 	l.portsOfProcess(c, at.Child("ports"))
 	l.env(c.Env, volumes, at.Child("env"))
@@ -105,19 +106,22 @@ func (l *list) hostPorts(ports []corev1.ContainerPort, seen map[string]bool, at 
 // restarts adds the problems of when a container starts again.
 func (l *list) restarts(c *corev1.Container, at *field.Path) {
 	if c.RestartPolicy != nil {
-		chosen(l, at.Child("restartPolicy"), *c.RestartPolicy, "leave it out, or write Always for a native sidecar", corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+		chosen(l, at.Child("restartPolicy"), *c.RestartPolicy, "leave it out, or write Always for a native sidecar",
+			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
 	at, rules := at.Child("restartPolicyRules"), c.RestartPolicyRules
 	l.forbidden(len(rules) > 0 && c.RestartPolicy == nil, at, "rules need a restartPolicy of the container")
 	l.when(len(rules) > 20, field.TooMany(at, len(rules), 20))
 	for i, rule := range rules {
 		at := at.Index(i)
-		chosen(l, at.Child("action"), rule.Action, "write Restart", corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		chosen(l, at.Child("action"), rule.Action, "write Restart",
+			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
 			l.add(field.Required(at.Child("exitCodes"), "the exit codes that the rule is for"))
 			continue
 		}
-		chosen(l, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator, "write In or NotIn", corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		chosen(l, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator, "write In or NotIn",
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		l.when(len(rule.ExitCodes.Values) > 255, field.TooMany(at.Child("exitCodes", "values"), len(rule.ExitCodes.Values), 255))
 	}
 }

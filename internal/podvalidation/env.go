@@ -120,7 +120,8 @@ func subscripted(text string) (name, key string, ok bool) {
 func (l *list) resourceRef(r *corev1.ResourceFieldSelector, at *field.Path) {
 	supported := []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
 	l.required(at.Child("resource"), r.Resource, "such as limits.memory")
-	hugepages := strings.HasPrefix(r.Resource, "limits."+corev1.ResourceHugePagesPrefix) || strings.HasPrefix(r.Resource, "requests."+corev1.ResourceHugePagesPrefix)
+	hugepages := strings.HasPrefix(r.Resource, "limits."+corev1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(r.Resource, "requests."+corev1.ResourceHugePagesPrefix)
 	if !hugepages {
 		oneOf(l, at.Child("resource"), r.Resource, supported...)
 		if !slices.Contains(supported, r.Resource) {

@@ -27,7 +27,8 @@ func (l *list) mounts(mounts []corev1.VolumeMount, at *field.Path) {
 		l.below(at.Child("subPathExpr"), m.SubPathExpr)
 		l.forbidden(m.SubPath != "" && m.SubPathExpr != "", at.Child("subPathExpr"), "there is a subPath, too; write one of them")
 		if p := m.MountPropagation; p != nil {
-			chosen(l, at.Child("mountPropagation"), *p, "write None, or leave it out", corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+			chosen(l, at.Child("mountPropagation"), *p, "write None, or leave it out",
+				corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		}
 		l.recursive(&m, at.Child("recursiveReadOnly"))
 		l.bindOptions(m.BindMountOptions, at.Child("bindMountOptions"))
@@ -48,7 +49,8 @@ func (l *list) recursive(m *corev1.VolumeMount, at *field.Path) {
 	if r == nil {
 		return
 	}
-	chosen(l, at, *r, "write Disabled, or leave it out", corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
+	chosen(l, at, *r, "write Disabled, or leave it out",
+		corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
 	if *r == corev1.RecursiveReadOnlyIfPossible || *r == corev1.RecursiveReadOnlyEnabled {
 		l.forbidden(!m.ReadOnly, at, "is for mounts with readOnly: true; add that, or remove it")
 		l.forbidden(m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone, at, "is for mounts with mountPropagation None")

@@ -40,7 +40,8 @@ func (l *list) seccomp(p *corev1.SeccompProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault", corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault",
+		corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	l.localhost(p.LocalhostProfile, p.Type == corev1.SeccompProfileTypeLocalhost, at.Child("localhostProfile"))
 	if p.LocalhostProfile != nil {
 		l.below(at.Child("localhostProfile"), *p.LocalhostProfile)
@@ -51,7 +52,8 @@ func (l *list) appArmor(p *corev1.AppArmorProfile, at *field.Path) {
 	if p == nil {
 		return
 	}
-	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault", corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	chosen(l, at.Child("type"), p.Type, "such as RuntimeDefault",
+		corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
 	at = at.Child("localhostProfile")
 	l.localhost(p.LocalhostProfile, p.Type == corev1.AppArmorProfileTypeLocalhost, at)
 	if p.LocalhostProfile != nil {
@@ -68,7 +70,8 @@ func (l *list) localhost(profile *string, wanted bool, at *field.Path) {
 }
 
 // userName matches the names of Windows users.
-var userName = regexp.MustCompile(`^(([^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}|[a-zA-Z0-9][a-zA-Z0-9-]{0,62}(\.[a-zA-Z0-9][a-zA-Z0-9-]{0,62})*)\\)?[^"/\\:;|=,+*?<>@\[\]]{1,104}$`)
+var userName = regexp.MustCompile(`^(([^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}|` +
+	`[a-zA-Z0-9][a-zA-Z0-9-]{0,62}(\.[a-zA-Z0-9][a-zA-Z0-9-]{0,62})*)\\)?[^"/\\:;|=,+*?<>@\[\]]{1,104}$`)
 
 // windows adds the problems of a Windows container.
 func (l *list) windows(w *corev1.WindowsSecurityContextOptions, at *field.Path) {

@@ -165,12 +165,14 @@ func (l *list) azureDisk(s *corev1.AzureDiskVolumeSource, at *field.Path) {
 	}
 	l.invalid(!strings.HasPrefix(s.DataDiskURI, start), at.Child("diskURI"), s.DataDiskURI, "must begin with "+start)
 	if s.CachingMode != nil {
-		chosen(l, at.Child("cachingMode"), *s.CachingMode, "", corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
+		chosen(l, at.Child("cachingMode"), *s.CachingMode, "",
+			corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
 	}
 }
 
 // iscsiName matches the names of targets and initiators.
-var iscsiName = regexp.MustCompile(`^iqn(?s:.*)iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+$|^iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$`)
+var iscsiName = regexp.MustCompile(`^iqn(?s:.*)iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+$|` +
+	`^iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$`)
 
 func (l *list) iscsi(s *corev1.ISCSIVolumeSource, volume string, at *field.Path) {
 	const form = "must be a name of iSCSI, such as iqn.2001-04.com.example:storage.disk1"
@@ -180,7 +182,8 @@ func (l *list) iscsi(s *corev1.ISCSIVolumeSource, volume string, at *field.Path)
 	l.missing((s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil, at.Child("secretRef"), "CHAP needs one")
 	if s.InitiatorName != nil {
 		l.invalid(!iscsiName.MatchString(*s.InitiatorName), at.Child("initiatorName"), *s.InitiatorName, form)
-		l.invalid(len(volume)+1+len(s.TargetPortal) > 64, at.Child("targetPortal"), s.TargetPortal, "with the name of the volume, must have at most 63 characters")
+		l.invalid(len(volume)+1+len(s.TargetPortal) > 64, at.Child("targetPortal"), s.TargetPortal,
+			"with the name of the volume, must have at most 63 characters")
 	}
 }
 

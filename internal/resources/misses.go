@@ -106,14 +106,16 @@ func (all Table) unknown(rule registration.RuleWithOperations, name, base string
 		bare, version, _ := strings.Cut(rule.APIGroups[i], "/")
 		fixed := slices.Clone(rule.APIGroups)
 		fixed[i] = bare
-		return &Miss{"rule-wrong-group", fmt.Sprintf("%s is a group with a version; the group is %s, and %s belongs into apiVersions", rule.APIGroups[i], bare, version),
+		return &Miss{"rule-wrong-group", fmt.Sprintf("%s is a group with a version; the group is %s, and %s belongs into apiVersions",
+			rule.APIGroups[i], bare, version),
 			"apiGroups", fixed}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
 	if there := all.groupsWith(name); len(there) > 0 && !slices.Contains(rule.APIGroups, "*") {
-		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there))), "apiGroups", beside(rule, rule.APIGroups, there)}
+		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there))),
+			"apiGroups", beside(rule, rule.APIGroups, there)}
 	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
 		return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",

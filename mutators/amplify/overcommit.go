@@ -57,7 +57,8 @@ func (o *Overcommit) warnings(_ *config.Policy, at *field.Path) (all []string) {
 			continue
 		}
 		for j, after := range o.Pools[i+1:] {
-			all = append(all, fmt.Sprintf("%s: pool %s is never used: pool %s before it selects every node; move it up", at.Child("pools").Index(i+1+j), after.Name, pool.Name))
+			all = append(all, fmt.Sprintf("%s: pool %s is never used: pool %s before it selects every node; move it up",
+				at.Child("pools").Index(i+1+j), after.Name, pool.Name))
 		}
 		break
 	}

@@ -51,7 +51,8 @@ func (in *Injection) Names(container string) bool {
 
 // Applying returns the injections that apply to the pod of a request, in order: those whose selectors match, unless the
 // pod opts out. It explains each. nodes is the policy on the nodes of the pod, or nil.
-func Applying(req *admit.Request, pod *admit.Pod, all []Injection, nodes *placement.NodeSelector, ask admit.Questions) (applying []*Injection, _ error) {
+func Applying(req *admit.Request, pod *admit.Pod, all []Injection, nodes *placement.NodeSelector,
+	ask admit.Questions) (applying []*Injection, _ error) {
 	namespace := sync.OnceValues(func() (admit.Namespace, error) { return ask.NamespaceOf(req) })
 	labels := func() (map[string]string, error) {
 		ns, err := namespace()

@@ -113,7 +113,8 @@ func (in *Spec) checkWindows(context *corev1.SecurityContext, at *field.Path) fi
 		return nil
 	}
 	if *context != (corev1.SecurityContext{RunAsNonRoot: context.RunAsNonRoot, WindowsOptions: context.WindowsOptions}) {
-		return field.ErrorList{field.Forbidden(at, "in pods for Windows it may have only runAsNonRoot and windowsOptions; remove its other fields, or write os: linux")}
+		return field.ErrorList{field.Forbidden(at,
+			"in pods for Windows it may have only runAsNonRoot and windowsOptions; remove its other fields, or write os: linux")}
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (p *Position) UnmarshalJSON(raw []byte) error {
 // JSONSchema is a position in schemas.
 func (Position) JSONSchema() string {
 	const name = `{"description":"the name of a container","type":"string","maxLength":63,"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}`
-	return `{"title":"first, last, {before: NAME} or {after: NAME}","anyOf":[{"enum":["first","last"]},{"type":"object","minProperties":1,"maxProperties":1,` +
-		`"additionalProperties":false,"properties":{"before":` + name + `,"after":` + name + `}}]}`
+	return `{"title":"first, last, {before: NAME} or {after: NAME}","anyOf":[{"enum":["first","last"]},` +
+		`{"type":"object","minProperties":1,"maxProperties":1,"additionalProperties":false,"properties":{"before":` + name + `,"after":` + name + `}}]}`
 }
 
 func (p Position) check(at *field.Path) field.ErrorList {

@@ -67,7 +67,8 @@ func (s Selector) Conflict(pod *admit.Pod, key, value string) *field.Error {
 	if !found || want == value {
 		return nil
 	}
-	return field.Forbidden(pod.NodeSelectorPath(key), fmt.Sprintf("%q conflicts with %s=%s of %s; remove it, or set that value", value, key, want, s.From))
+	return field.Forbidden(pod.NodeSelectorPath(key), fmt.Sprintf("%q conflicts with %s=%s of %s; remove it, or set that value",
+		value, key, want, s.From))
 }
 
 // Tolerations is a list of tolerations.
@@ -119,6 +120,7 @@ func TooMany(pod *admit.Pod, n int) *field.Error {
 // unreadable returns the refusal because of an annotation of the Namespace. The author of the pod cannot correct it,
 // and must not be placed as if it were not there.
 func unreadable(key, text, why, remedy string) *field.Error {
-	return field.Forbidden(admit.NamespacePath, fmt.Sprintf("annotation %s of the namespace is %q, which cannot be read: %s; its administrator must correct it: %s",
+	return field.Forbidden(admit.NamespacePath, fmt.Sprintf(
+		"annotation %s of the namespace is %q, which cannot be read: %s; its administrator must correct it: %s",
 		key, text, why, remedy))
 }

@@ -65,8 +65,12 @@ type Options struct {
 	TokenFile string   // file with bearer tokens, or ""
 }
 
-// How callers are checked: not at all; all are answered, and unknown ones logged; or only known ones are answered.
-const Off, Log, Enforce = "off", "log", "enforce"
+// How callers are checked.
+const (
+	Off     = "off"
+	Log     = "log"     // all are answered, and unknown ones logged
+	Enforce = "enforce" // only known ones are answered
+)
 
 // Open returns the gate that the options describe, or nil for Off.
 func Open(o Options, log logrus.FieldLogger) (g *Gate, err error) {

@@ -77,7 +77,8 @@ func (c *Certificates) read() (*authorities, poll.Sum, error) {
 			next.roots = append(next.roots, ca)
 		}
 		if len(next.roots) > maxAuthorities {
-			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs: remove those that sign no client certificate", c.file, maxAuthorities)
+			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs: remove those that sign no client certificate", c.file,
+				maxAuthorities)
 		}
 		if next.named(ca.RawSubject) > maxNamesakes {
 			return nil, poll.Sum{}, fmt.Errorf("--client-ca: %s: contains more than %d CAs with the subject %q: remove those that sign no client certificate",

@@ -91,7 +91,8 @@ const asksPerSecond, asksOfSource = 20, 10
 // NewReviews returns Reviews that ask by create.
 func NewReviews(create func(ctx context.Context, path string, object []byte) ([]byte, error), log logrus.FieldLogger) *Reviews {
 	return &Reviews{Create: create, Log: log, Now: time.Now, lines: rate.Sometimes{Interval: linesEvery},
-		seed: maphash.MakeSeed(), asks: rate.NewLimiter(asksPerSecond, asksPerSecond), from: ratelimit.NewBuckets(asksOfSource, asksOfSource), known: map[[sha256.Size]byte]verdict{}}
+		seed: maphash.MakeSeed(), asks: rate.NewLimiter(asksPerSecond, asksPerSecond),
+		from: ratelimit.NewBuckets(asksOfSource, asksOfSource), known: map[[sha256.Size]byte]verdict{}}
 }
 
 // Protect serves a page to users who may read it.
@@ -191,7 +192,8 @@ func (v *Reviews) review(ctx context.Context, token, path, verb string) (verdict
 		return verdict{}, err
 	}
 	if !may.Status.Allowed {
-		return verdict{code: http.StatusForbidden, text: fmt.Sprintf("user %q may not %s %s: a ClusterRole with nonResourceURLs [%q] and verbs [%s] permits it",
+		return verdict{code: http.StatusForbidden, text: fmt.Sprintf(
+			"user %q may not %s %s: a ClusterRole with nonResourceURLs [%q] and verbs [%s] permits it",
 			user.Username, verb, path, path, verb)}, nil
 	}
 	return verdict{code: http.StatusOK}, nil

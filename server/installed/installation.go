@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/server/webhooks"
 )
 
-// installation is usher as flags, and else its Deployment, say that it runs.
+// Installation is usher as flags, and else its Deployment, say that it runs.
 type Installation struct {
 	suite.Instance
 	Deployed Usher
@@ -23,7 +23,8 @@ type Installation struct {
 }
 
 // Of reads how usher is run. Without a Deployment, the instance has the policy of a file, or the embedded one.
-func Of(ctx context.Context, source reader.Source, suites suite.List, at webhooks.Address, file string, gates gate.Set, gatesSet bool) (in Installation, err error) {
+func Of(ctx context.Context, source reader.Source, suites suite.List, at webhooks.Address, file string, gates gate.Set,
+	gatesSet bool) (in Installation, err error) {
 	in.Instance = suite.Instance{Suites: suites, Policy: suite.NoPolicy, Gates: gates}
 	var unread error
 	in.Deployed, unread = Find(ctx, source, at.Namespace, at.Service)

@@ -51,7 +51,8 @@ func NewAddress(service, base, caFile string) (a Address, err error) {
 		return a, fmt.Errorf("--ca-file %s: %w", caFile, err)
 	}
 	if len(a.CABundle) > maxBundle {
-		return a, fmt.Errorf("--ca-file %s: must have at most %d KiB, because every webhook has a copy: leave only the CA of the serving certificate", caFile, maxBundle>>10)
+		return a, fmt.Errorf("--ca-file %s: must have at most %d KiB, because every webhook has a copy: leave only the CA of the serving certificate",
+			caFile, maxBundle>>10)
 	}
 	return a, nil
 }

@@ -80,7 +80,8 @@ func differing(want, is Hook) (parts []difference) {
 	add("caBundles", "caBundle", bundleText(want.ClientConfig.CABundle), bundleText(is.ClientConfig.CABundle))
 	add("matchPolicies", "matchPolicy", jsonText(want.MatchPolicy), jsonText(is.MatchPolicy))
 	add("sideEffects", "sideEffects", jsonText(want.SideEffects), jsonText(is.SideEffects))
-	add("admissionReviewVersions", "admissionReviewVersions", strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
+	add("admissionReviewVersions", "admissionReviewVersions",
+		strings.Join(want.AdmissionReviewVersions, " "), strings.Join(is.AdmissionReviewVersions, " "))
 	return parts
 }
 

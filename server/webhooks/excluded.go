@@ -54,7 +54,8 @@ func requestsText(r admit.Rule) string {
 
 // nameText is the part of requestsText for the names of objects, see admit.Request.TargetName. What is connected to has no metadata.
 func nameText(names []string) string {
-	return fmt.Sprintf(`(has(request.name) && request.name != "" ? %s : [oldObject, object].exists(o, o != null && has(o.metadata) && has(o.metadata.name) && %s))`,
+	return fmt.Sprintf(`(has(request.name) && request.name != "" ? %s : `+
+		`[oldObject, object].exists(o, o != null && has(o.metadata) && has(o.metadata.name) && %s))`,
 		oneOf("request.name", names), oneOf("o.metadata.name", names))
 }
 

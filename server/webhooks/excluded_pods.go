@@ -22,7 +22,8 @@ const podsCondition = "not-excluded-pods"
 // refuse the request.
 func notExcludedPods(accounts []string) registration.MatchCondition {
 	list, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(accounts))))
-	return registration.MatchCondition{Name: podsCondition, Expression: fmt.Sprintf(`!(request.resource.group == "" && request.resource.resource == "pods" &&
+	return registration.MatchCondition{Name: podsCondition,
+		Expression: fmt.Sprintf(`!(request.resource.group == "" && request.resource.resource == "pods" &&
 request.operation in ["CREATE", "UPDATE"] && (!has(request.subResource) || request.subResource == "") &&
 has(object.spec) && has(object.spec.serviceAccountName) &&
 request.namespace + "/" + object.spec.serviceAccountName in %s)`, list)}
@@ -52,7 +53,8 @@ func accountOf(at, path string) string {
 // excludedPods returns the service accounts of a condition that notExcludedPods or notExcludedTemplates has made.
 func excludedPods(c registration.MatchCondition) (accounts []string) {
 	text := strings.TrimSuffix(c.Expression[strings.LastIndex(c.Expression, " in ")+len(" in "):], ")")
-	if c.Name != podsCondition || json.Unmarshal([]byte(text), &accounts) != nil || notExcludedPods(accounts) != c && notExcludedTemplates(accounts) != c {
+	if c.Name != podsCondition || json.Unmarshal([]byte(text), &accounts) != nil ||
+		notExcludedPods(accounts) != c && notExcludedTemplates(accounts) != c {
 		return nil // somebody else's
 	}
 	return accounts
@@ -63,7 +65,8 @@ func CheckExcludedPods(accounts []string) error {
 	for _, account := range accounts {
 		namespace, name, _ := strings.Cut(account, "/")
 		if problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name)...); len(problems) > 0 {
-			return fmt.Errorf("--exclude-pods %q: must be namespace/serviceaccount, such as rook-ceph/rook-ceph-osd: %s", account, strings.Join(problems, "; "))
+			return fmt.Errorf("--exclude-pods %q: must be namespace/serviceaccount, such as rook-ceph/rook-ceph-osd: %s", account,
+				strings.Join(problems, "; "))
 		}
 	}
 	return nil

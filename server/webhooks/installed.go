@@ -40,7 +40,8 @@ func (r Registrar) AsInstalled(ctx context.Context, of func(names []string) []ad
 		return r, errors.New("--as-installed: usher is not registered, and nothing shows how it was; pass the flags for that instead")
 	}
 	if other := all.elsewhere(r.At); r.saved == nil && other != "" && !slices.ContainsFunc(all.Webhooks, r.At.isCalledBy) {
-		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s", other, r.At.Namespace, r.At.Service)
+		return r, fmt.Errorf("--as-installed: what is registered calls the Service %s, and not %s/%s: pass --service %[1]s",
+			other, r.At.Namespace, r.At.Service)
 	}
 	r.Routes, r.At, r.Force, r.asInstalled = of(NamesOf(all.Webhooks)), r.At.asIn(all), true, true
 	if r.saved == nil { // what a keeper restores was chosen
@@ -157,9 +158,11 @@ func (r Registrar) restore(wanted *configuration, bare, is configuration) {
 			case "objectSelector":
 				next.ObjectSelector = w.ObjectSelector
 			case "matchConditions":
-				next.MatchConditions = append(slices.Clone(w.MatchConditions), slices.DeleteFunc(slices.Clone(was.MatchConditions), func(c registration.MatchCondition) bool {
-					return slices.Contains(ownConditions, c.Name) || slices.ContainsFunc(w.MatchConditions, func(own registration.MatchCondition) bool { return own.Name == c.Name })
-				})...)
+				kept := slices.DeleteFunc(slices.Clone(was.MatchConditions), func(c registration.MatchCondition) bool {
+					named := func(own registration.MatchCondition) bool { return own.Name == c.Name }
+					return slices.Contains(ownConditions, c.Name) || slices.ContainsFunc(w.MatchConditions, named)
+				})
+				next.MatchConditions = append(slices.Clone(w.MatchConditions), kept...)
 			case "failurePolicy":
 				next.FailurePolicy = w.FailurePolicy
 			case "reinvocationPolicy":

@@ -85,7 +85,8 @@ func (m MarkerState) restored() (times int, last time.Time) {
 // Keep restores the registration if it is not as needed and the marker allows it, and otherwise keeps the marker current. It
 // returns what it has done, or "". The marker is written with the registration that was judged: what is read later may lack
 // what somebody has deleted meanwhile.
-func (k *Keeper) Keep(ctx context.Context, m MarkerState, states []State, read Registered, of func([]string) []admit.Route, trusts func([]byte) bool) (done string, err error) {
+func (k *Keeper) Keep(ctx context.Context, m MarkerState, states []State, read Registered, of func([]string) []admit.Route,
+	trusts func([]byte) bool) (done string, err error) {
 	whole := !slices.ContainsFunc(states, func(s State) bool { return s.Missing || len(s.Changes) > 0 })
 	again := whole && k.whole || !whole && k.broken
 	k.whole, k.broken = whole, !whole
@@ -118,7 +119,8 @@ func (k *Keeper) refresh(ctx context.Context, m MarkerState, read Registered) er
 		return err
 	}
 	times, last := m.restored()
-	next := map[string]string{keptService: k.At.service(), keptSaved: saved, keptArmed: m.Annotations[keptArmed], keptRestored: m.Annotations[keptRestored]}
+	next := map[string]string{keptService: k.At.service(), keptSaved: saved, keptArmed: m.Annotations[keptArmed],
+		keptRestored: m.Annotations[keptRestored]}
 	switch {
 	case !m.found(), m.Annotations[keptService] != k.At.service():
 		next[keptArmed] = "false"

@@ -35,7 +35,8 @@ type Registered []configuration
 // failurePolicy Ignore, timeouts and excluded namespaces; the same, written by somebody else later, is one. of returns the
 // routes, given the names of the registered entries, and trusts reports whether a caBundle verifies what is served. What was read
 // is returned, too.
-func (r Registrar) States(ctx context.Context, of func(names []string) []admit.Route, trusts func(bundle []byte) bool) (all []State, read Registered, err error) {
+func (r Registrar) States(ctx context.Context, of func(names []string) []admit.Route,
+	trusts func(bundle []byte) bool) (all []State, read Registered, err error) {
 	registered, err := r.registered(ctx)
 	if err != nil {
 		return nil, nil, explained(err)

@@ -17,8 +17,11 @@ import (
 	"usher.dev/usher/mutators/amplify"
 )
 
-// Kubelet and Controller are the users of the kubelet of the node n1 and of another writer.
-const Kubelet, Controller = "system:node:n1", "system:serviceaccount:kube-system:attachdetach-controller"
+// The users that write the node n1.
+const (
+	Kubelet    = "system:node:n1"
+	Controller = "system:serviceaccount:kube-system:attachdetach-controller"
+)
 
 // Node simulates the API server and its clients: it keeps the stored node and sends every write through the steps.
 type Node struct {

@@ -140,7 +140,8 @@ type round struct {
 const roundFunction = "@round"
 
 func newRound(condition interpreter.InterpretableV2, over int64) *round {
-	r := &round{InterpretableV2: condition, function: roundFunction, over: over, args: []interpreter.InterpretableV2{interpreter.NewConstValue(over, types.True)}}
+	r := &round{InterpretableV2: condition, function: roundFunction, over: over,
+		args: []interpreter.InterpretableV2{interpreter.NewConstValue(over, types.True)}}
 	if call, ok := condition.(interpreter.InterpretableCall); ok {
 		r.function, r.overload = call.Function(), call.OverloadID()
 		r.args = append(r.args, call.Args()...)

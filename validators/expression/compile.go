@@ -69,7 +69,8 @@ type validation struct {
 
 // Compile compiles a rule, and returns the problems of all its expressions, each with the place in the text.
 func (c *Compiler) Compile(rule Expressions, at *field.Path) (*Program, field.ErrorList) {
-	s := scope{env: c.plain, overloads: c.overloads, patterns: c.patterns, onlyCheck: c.onlyCheck, variablesType: c.noVariables, variables: map[string]*compiled{}}
+	s := scope{env: c.plain, overloads: c.overloads, patterns: c.patterns, onlyCheck: c.onlyCheck, variablesType: c.noVariables,
+		variables: map[string]*compiled{}}
 	if len(rule.Variables) > 0 {
 		var err error
 		if s.env, s.variablesType, err = withVariables(c.env); err != nil {

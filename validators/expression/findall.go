@@ -39,7 +39,8 @@ func (f *allFinder) find(r *reader, args []ref.Val) (all ref.Val, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	return types.NewStringList(types.DefaultTypeAdapter, f.all(&countedText{reader: r, text: string(text), workOfByte: workOfInstruction * f.instructions}, int(n))), true
+	counted := &countedText{reader: r, text: string(text), workOfByte: workOfInstruction * f.instructions}
+	return types.NewStringList(types.DefaultTypeAdapter, f.all(counted, int(n))), true
 }
 
 func (f *allFinder) all(text *countedText, n int) (found []string) {

@@ -35,8 +35,8 @@ func (r Rules) checkMemory(at *field.Path) (*patternBudget, field.ErrorList) {
 	if takes <= maxMemory {
 		return &patternBudget{parsing: pattern.MaxParsing, memory: maxMemory - takes}, nil
 	}
-	return nil, field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d rules with %d expressions would take about %d MiB of memory when they are compiled, "+
-		"and may take %d MiB; "+
+	return nil, field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d rules with %d expressions would take about %d MiB of memory "+
+		"when they are compiled, and may take %d MiB; "+
 		"join rules that differ only in a value into one that looks the value up in a list or a map",
 		len(r), expressions, (takes+1<<20-1)>>20, maxMemory>>20))}
 }

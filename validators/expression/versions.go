@@ -31,8 +31,8 @@ func (s *scope) languageNotes(text string, tree *ast.AST) (notes []string) {
 			return
 		}
 		at := tree.SourceInfo().GetStartLocation(e.ID())
-		notes = append(notes, fmt.Sprintf("line %d column %d: %s of a value that is not optional has no result; before Kubernetes 1.%d it is the value itself. "+
-			"Write object.?a.orValue(b), or has(object.a) ? object.a : b", at.Line(), at.Column()+1, e.AsCall().FunctionName(), ownMinor))
+		notes = append(notes, fmt.Sprintf("line %d column %d: %s of a value that is not optional has no result; "+
+			"before Kubernetes 1.%d it is the value itself. Write object.?a.orValue(b), or has(object.a) ? object.a : b", at.Line(), at.Column()+1, e.AsCall().FunctionName(), ownMinor))
 	}))
 	return notes
 }
@@ -96,7 +96,8 @@ func (o oldCompilers) notes(rule Expressions, at *field.Path) (texts []string) {
 		}
 		for _, p := range first {
 			says, _, _ := strings.Cut(p.Detail, "; ")
-			texts = append(texts, fmt.Sprintf("%s: a ValidatingAdmissionPolicy with this needs Kubernetes 1.%d; 1.%d says: %s", p.Field, minor, oldestMinor, says))
+			texts = append(texts, fmt.Sprintf("%s: a ValidatingAdmissionPolicy with this needs Kubernetes 1.%d; 1.%d says: %s",
+				p.Field, minor, oldestMinor, says))
 		}
 		break
 	}

@@ -65,7 +65,8 @@ func checkPart(part string) error {
 	}
 	for _, literal := range strings.Split(part, "*") {
 		if strings.Trim(literal, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "" {
-			return errors.New("has a part that no image can have: use lower-case letters, digits, '.', '_', '-' and '*'; tags and digests are fields of their own")
+			return errors.New("has a part that no image can have: use lower-case letters, digits, '.', '_', '-' and '*'; tags and digests are fields " +
+				"of their own")
 		}
 	}
 	if part == "" {

@@ -52,7 +52,8 @@ func (m *Match) Each(at *field.Path, do func(*Requests, *field.Path)) {
 // Check returns all problems of the fields.
 func (m *Match) Check(at *field.Path) (problems field.ErrorList) {
 	if len(m.ResourceRules) > 0 && !reflect.ValueOf(m.Requests).IsZero() {
-		problems = append(problems, field.Forbidden(at.Child("resourceRules"), "apiGroups, resources or operations stand beside it; write them as one more of resourceRules"))
+		problems = append(problems, field.Forbidden(at.Child("resourceRules"),
+			"apiGroups, resources or operations stand beside it; write them as one more of resourceRules"))
 	}
 	m.Each(at, func(one *Requests, at *field.Path) { problems = append(problems, one.Check(at)...) })
 	for i, one := range m.ExcludeResourceRules {

@@ -70,7 +70,8 @@ func (r Requests) checkFields(at *field.Path) (problems field.ErrorList) {
 			problems = append(problems, field.NotSupported(at.Child("operations").Index(i), o, append(slices.Clone(allOperations), "*")))
 		}
 	}
-	if scopes := []registration.ScopeType{registration.NamespacedScope, registration.ClusterScope, registration.AllScopes}; r.Scope != "" && !slices.Contains(scopes, r.Scope) {
+	scopes := []registration.ScopeType{"", registration.NamespacedScope, registration.ClusterScope, registration.AllScopes}
+	if !slices.Contains(scopes, r.Scope) {
 		problems = append(problems, field.NotSupported(at.Child("scope"), r.Scope, scopes))
 	}
 	for i, name := range r.Resources {
@@ -81,7 +82,8 @@ func (r Requests) checkFields(at *field.Path) (problems field.ErrorList) {
 	}
 	for i, name := range r.ResourceNames {
 		if name == "" || strings.Contains(name, "*") {
-			problems = append(problems, field.Invalid(at.Child("resourceNames").Index(i), name, "must be the exact name of an object; leave resourceNames out for all"))
+			problems = append(problems, field.Invalid(at.Child("resourceNames").Index(i), name,
+				"must be the exact name of an object; leave resourceNames out for all"))
 		}
 	}
 	return problems

@@ -192,7 +192,7 @@ func noResults(err error) (failures []*admit.NoResultError, all bool) {
 	if err == nil {
 		return nil, true
 	}
-	if one, ok := err.(*admit.NoResultError); ok {
+	if one, ok := err.(*admit.NoResultError); ok { //nolint:errorlint // all of a joined error are asked for
 		return []*admit.NoResultError{one}, true
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -23,7 +23,8 @@ func (r Rules) judgeDeletion(t *quota.Tree, q *quota.Quota) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("namespace %s: %w", q.Namespace, err)
 	}
 	if goes {
-		return Verdict{Warnings: []string{fmt.Sprintf("namespace %s is being deleted, so its quota goes too, although %s", q.Namespace, problems[0].Detail)}}, nil
+		return Verdict{Warnings: []string{fmt.Sprintf("namespace %s is being deleted, so its quota goes too, although %s",
+			q.Namespace, problems[0].Detail)}}, nil
 	}
 	return Verdict{Problems: problems}, nil
 }

@@ -47,7 +47,8 @@ func (j *judge) climb(parent *quota.Quota) {
 		}
 		above, ok := j.tree.Get(parent.Parent)
 		if !ok || above.Name == api.RootQuota {
-			j.refuse(minPath, firstResources(j.new.Min), "the tree cannot guarantee it: its top %s would have to guarantee %s %s, but guarantees %s; lower it, or wait until the scheduler guarantees more",
+			j.refuse(minPath, firstResources(j.new.Min), "the tree cannot guarantee it: its top %s would have to guarantee %s %s, but guarantees %s; "+
+				"lower it, or wait until the scheduler guarantees more",
 				parent.Name, quantity.AmountOf(need, lacking[0]), lacking[0], quantity.AmountOf(parent.Guaranteed, lacking[0]))
 			return
 		}

@@ -18,7 +18,8 @@ func (j *judge) checkKeys(parent *quota.Quota) {
 		j.refuse(maxPath, firstResources(j.new.Max), "its parent %s names %s: %s", parent.Name, names(parent.Max), j.keyRule())
 	}
 	for _, name := range j.unnamed(parent) {
-		j.refuse(minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name), "the min of its parent %s does not name %s; add it there first", parent.Name, name)
+		j.refuse(minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name),
+			"the min of its parent %s does not name %s; add it there first", parent.Name, name)
 	}
 }
 
@@ -69,7 +70,8 @@ func (j *judge) warnOfMax(parent *quota.Quota) {
 		_, limited := parent.Max[name]
 		changed := j.moved() || !quantity.SameAmount(j.old.Max, j.new.Max, name)
 		if limited && changed && quantity.Exceeds(j.new.Max, parent.Max, name) {
-			j.warn(maxPath.Key(string(name)), "%s is more than the %s of its parent %s, which limits it", quantity.AmountOf(j.new.Max, name), quantity.AmountOf(parent.Max, name), parent.Name)
+			j.warn(maxPath.Key(string(name)), "%s is more than the %s of its parent %s, which limits it",
+				quantity.AmountOf(j.new.Max, name), quantity.AmountOf(parent.Max, name), parent.Name)
 		}
 	}
 }
@@ -89,7 +91,8 @@ func (j *judge) warnOfChildrenMax(children []*quota.Quota) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(above)) {
 		if !quantity.SameAmount(j.old.Max, j.new.Max, name) {
-			j.warn(maxPath.Key(string(name)), "%s is less than that of its children (%s), and limits them", quantity.AmountOf(j.new.Max, name), namesOf(above[name]))
+			j.warn(maxPath.Key(string(name)),
+				"%s is less than that of its children (%s), and limits them", quantity.AmountOf(j.new.Max, name), namesOf(above[name]))
 		}
 	}
 }

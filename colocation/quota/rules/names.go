@@ -27,6 +27,7 @@ func (j *judge) checkNames() {
 		case holds == nil || holds.Identity() == j.new.Identity():
 			continue
 		}
-		j.refuse(namespacesPath, namespace, "pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)
+		j.refuse(namespacesPath, namespace,
+			"pods of this namespace count against quota %s already; take it out of that quota's annotation first", holds.Name)
 	}
 }

@@ -182,7 +182,8 @@ func fixed(name string) bool { return name == api.RootQuota || name == api.Syste
 func (j *judge) checkFixed() {
 	for _, p := range parts {
 		if !p.same(j.old, j.new) || j.old.ProblemAt(p.path) != j.new.ProblemAt(p.path) {
-			j.Problems = append(j.Problems, field.Forbidden(p.path, j.new.Name+" is the scheduler's own quota: its labels, annotations and spec may not be modified"))
+			j.Problems = append(j.Problems, field.Forbidden(p.path,
+				j.new.Name+" is the scheduler's own quota: its labels, annotations and spec may not be modified"))
 		}
 	}
 }

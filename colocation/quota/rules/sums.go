@@ -19,7 +19,8 @@ func (j *judge) checkSum(parent *quota.Quota) {
 	for _, name := range quantity.Names(j.new.Min) {
 		grows := j.moved() || j.unexempted() || quantity.Exceeds(j.new.Min, j.old.Min, name)
 		if grows && quantity.Exceeds(sum, parent.Min, name) && !told.Has(name) {
-			j.refuse(minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name), "makes %s with the min of its siblings, more than the %s of its parent %s; lower it, or raise the parent's first",
+			j.refuse(minPath.Key(string(name)), quantity.AmountOf(j.new.Min, name),
+				"makes %s with the min of its siblings, more than the %s of its parent %s; lower it, or raise the parent's first",
 				quantity.AmountOf(sum, name), quantity.AmountOf(parent.Min, name), parent.Name)
 		}
 	}
@@ -42,6 +43,7 @@ func (j *judge) checkChildrenSum(children []*quota.Quota) {
 // warnOfForce warns of an exemption on a new quota: the label is easily forgotten.
 func (j *judge) warnOfForce() {
 	if j.create && j.new.Force {
-		j.warn(forcePath, "true exempts this quota from the checks of the sums of min and of guarantees; its min counts in what its siblings and its parent may have")
+		j.warn(forcePath, "true exempts this quota from the checks of the sums of min and of guarantees; its min counts in what its siblings and "+
+			"its parent may have")
 	}
 }

@@ -79,7 +79,8 @@ func (j *judge) checkIsParent() {
 	}
 	if j.new.IsParent {
 		if pods, total := j.HasPods(j.new.Name); total > 0 {
-			j.refuse(isParentPath, "true", "a parent has no pods of its own, but this quota has %s; let them end, or move them to another quota first", somePods(pods, total))
+			j.refuse(isParentPath, "true",
+				"a parent has no pods of its own, but this quota has %s; let them end, or move them to another quota first", somePods(pods, total))
 		}
 	} else if children := j.children(j.new.Name); len(children) > 0 {
 		j.refuse(isParentPath, "false", "the quota has children (%s); move them to another parent or delete them first", namesOf(children))
@@ -162,7 +163,8 @@ func (j *judge) checkLevels() {
 	if levels <= maxLevels || !j.create && above < len(j.tree.Path(j.old.Parent)) {
 		return
 	}
-	j.refuse(parentPath, j.new.Parent, "would make %d levels of quotas, %d above this one and %d below, and %d are allowed; choose a parent nearer to the root quota, or move what is below this one up first",
+	j.refuse(parentPath, j.new.Parent, "would make %d levels of quotas, %d above this one and %d below, and %d are allowed; choose a parent "+
+		"nearer to the root quota, or move what is below this one up first",
 		levels, above, below, maxLevels)
 }
 
