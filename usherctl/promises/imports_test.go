@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/test/harness"
 )
 
 // shared are the folders on which the tools stand, with those of usherctl that they may import.
@@ -17,7 +19,7 @@ var shared = map[string][]string{"report": nil, "webhookmatch": nil, "requests":
 // sourceOf calls a function with each file of usherctl that is no test, and its folder.
 func sourceOf(t *testing.T, do func(file, dir string, parsed *ast.File)) {
 	t.Helper()
-	for _, file := range goFiles(t) {
+	for _, file := range harness.GoFiles(t, "usherctl") {
 		dir, ours := strings.CutPrefix(filepath.ToSlash(filepath.Dir(file)), "usherctl/")
 		if !ours || strings.HasSuffix(file, "_test.go") {
 			continue
@@ -42,27 +44,4 @@ func TestToolsImportOneWay(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestTypesAreSmall: no type has more than 40 methods.
-func TestTypesAreSmall(t *testing.T) {
-	methods := map[string]int{}
-	sourceOf(t, func(_, dir string, parsed *ast.File) {
-		for _, d := range parsed.Decls {
-			if method, is := d.(*ast.FuncDecl); is && method.Recv != nil {
-				receiver := method.Recv.List[0].Type
-				if pointer, is := receiver.(*ast.StarExpr); is {
-					receiver = pointer.X
-				}
-				if name, is := receiver.(*ast.Ident); is {
-					methods[dir+"."+name.Name]++
-				}
-			}
-		}
-	})
-	for name, n := range methods {
-		if n > 40 {
-			t.Errorf("usherctl/%s has %d methods", name, n)
-		}
-	}
 }
