@@ -113,7 +113,7 @@ func lessonCommand(env tool.Env, o *options, name, short string, do lessonFunc) 
 		}}
 }
 
-// learn lists the lessons, begins one, or exports all.
+// run lists the lessons, begins one, or exports all.
 func run(env tool.Env, o options, course Course, args []string) error {
 	all, err := Lessons()
 	if err != nil {

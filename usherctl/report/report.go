@@ -192,13 +192,13 @@ func Examined(s Subject, findings ...Finding) Report {
 	return Report{Subject: s, Verdict: VerdictOf(findings), Findings: findings}
 }
 
-// fail returns the report with a call that failed, and as an error.
+// Failing returns the report with a call that failed, and as an error.
 func (r Report) Failing(call Call) Report {
 	r.Calls, r.Verdict = append(r.Calls, call), Errored
 	return r
 }
 
-// unknown says what the steps of a call asked for that is not known here.
+// Unjudged returns what the steps of a call asked for that is not known here.
 func (c Call) Unjudged() (all []string) {
 	for _, s := range c.Steps {
 		for _, what := range s.Unknown {

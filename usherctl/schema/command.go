@@ -41,12 +41,12 @@ func Command(env tool.Env, cases func(Words) *Node) *cobra.Command {
 	return c
 }
 
-// PolicyOf returns the schema of the policy file. It is for the tests of this repository.
+// PolicyOf returns the schema of the policy file, with the names that the suites know.
 func PolicyOf(env tool.Env) *Node {
 	return Policy(env.Suites.Schema(), wordsOf(env), []byte(samples.Policy()))
 }
 
-// words returns the names that the program knows.
+// wordsOf returns the names that the program knows.
 func wordsOf(env tool.Env) Words {
 	words := Words{"suite": env.Suites.Names()}
 	words["step"], _ = env.Suites.Steps()
