@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -42,6 +43,25 @@ func TestAnswersHaveLength(t *testing.T) {
 		_ = answer.Body.Close()
 		if answer.ContentLength != int64(size) || answer.Close || answer.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%d bytes: Content-Length %d, close: %v, %v", size, answer.ContentLength, answer.Close, answer.Header)
+		}
+	}
+}
+
+// TestUserIsRead: the groups and the extra fields of the user, of any length that a document may have.
+func TestUserIsRead(t *testing.T) {
+	most := strings.Repeat(`"a",`, 9_999) + `"a"`
+	for user, want := range map[string]string{
+		`"groups":["a","b"]`: "[a b] map[]", `"groups":null`: "[] map[]", `"groups":[1]`: "request.userInfo.groups[0]: Invalid value: must be a string",
+		`"extra":{"a":["b","c"],"d":[]}`: "[] map[a:[b c] d:[]]", `"extra":{"a":"b"}`: "request.userInfo.extra.a: Invalid value: must be an array",
+		`"extra":{"a":[` + most + `],"b":[` + most + `],"c":[` + most + `],"d":[` + most + `],"e":[` + most + `]}`: "has more than 50000 values",
+	} {
+		_, req, err := ReadReview([]byte(strings.Replace(podReview, `"userInfo":{`, `"userInfo":{`+user+`,`, 1)))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(req.UserInfo.Groups, " ", req.UserInfo.Extra)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%.40s: %.200s, want %s", user, got, want)
 		}
 	}
 }
