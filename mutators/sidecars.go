@@ -138,7 +138,8 @@ func checkVolumes(pod *admit.Pod, applying []*injection.Injection) error {
 			for c := range pod.Containers() {
 				if c.Uses(name) {
 					return field.Required(admit.VolumesPath, fmt.Sprintf("container %s uses the volume %s because of injection %s, "+
-						"and neither the pod nor the injection has it; add it to the pod or, in the policy, to volumes of the injection, or let podSelector leave out such pods", c.Name(), name, in.Name))
+						"and neither the pod nor the injection has it; add it to the pod or, in the policy, to volumes of the injection, "+
+						"or let podSelector leave out such pods", c.Name(), name, in.Name))
 				}
 			}
 		}

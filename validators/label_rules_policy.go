@@ -224,7 +224,8 @@ func (r LabelRules) measure(at *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d patterns may take %d MiB of memory when they are compiled, "+
-		"and all together at most %d MiB; write maxLength in the place of repetitions such as {1,1000}, and one rule in the place of several with the same pattern",
+		"and all together at most %d MiB; write maxLength in the place of repetitions such as {1,1000}, "+
+		"and one rule in the place of several with the same pattern",
 		patterns, (takes+1<<20-1)>>20, maxPatternMemory>>20))}
 }
 

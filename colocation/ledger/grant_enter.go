@@ -20,7 +20,8 @@ func (p *pending) enterSpent(a *accounts, v view, r record) (record, *grantPlan)
 	})
 	p.grants.mu.Lock()
 	defer p.grants.mu.Unlock()
-	made, key := &grantPlan{replica: p.options.Replica, at: v.now.UnixMilli(), of: map[string]plannedGrant{}, demand: map[string]demand{}}, keyOf(v.top.Quota)
+	made := &grantPlan{replica: p.options.Replica, at: v.now.UnixMilli(), of: map[string]plannedGrant{}, demand: map[string]demand{}}
+	key := keyOf(v.top.Quota)
 	if r.Recall != "" {
 		p.grants.until[key] = v.now.Add(grantUse)
 	}

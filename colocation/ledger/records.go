@@ -19,7 +19,8 @@ type recordStore struct {
 }
 
 // errReverted means that another component reverts what the ledger writes.
-var errReverted = errors.New("the API server did not keep the quota's reservations: does the webhook configuration leave out usher's own user? see usher webhooks --user")
+var errReverted = errors.New("the API server did not keep the quota's reservations: " +
+	"does the webhook configuration leave out usher's own user? see usher webhooks --user")
 
 // write stores the record of a plan.
 func (s *recordStore) write(ctx context.Context, v view, p plan) error {

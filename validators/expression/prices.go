@@ -69,8 +69,8 @@ func (r *reader) afford(function string, p price) {
 // constant are the functions whose work does not depend on the size of their arguments. Those that are neither here nor in
 // prices look at all of them once or twice.
 var constant = setOf("!_ -_ _-_ _*_ _/_ _%_ @not_strictly_false __not_strictly_false__ dyn type value hasValue or orValue optional.none " +
-	"optional.of optional.ofNonZeroValue first last asApproximateFloat asInteger sign isInteger isLessThan isGreaterThan compareTo add sub major minor patch " +
-	"family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast masked prefixLength containsCIDR")
+	"optional.of optional.ofNonZeroValue first last asApproximateFloat asInteger sign isInteger isLessThan isGreaterThan compareTo add sub " +
+	"major minor patch family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast masked prefixLength containsCIDR")
 
 func setOf(names string) map[string]bool {
 	all := map[string]bool{}
@@ -86,12 +86,14 @@ var prices = map[string]func([]ref.Val) price{
 	"@in": within, "isSorted": elements, "sum": elements, "min": elements, "max": elements, "includes": elements,
 	"charAt": perByte(10, 0, 4), "substring": perByte(10, 1, 4), "lowerAscii": perByte(10, 1, 4), "upperAscii": perByte(10, 1, 4),
 	"trim": perByte(4, 0, 0), "strings.quote": perByte(60, 4, 4), "split": split, "replace": replaced, "join": joined,
-	"format": formatted, "indexOf": searched, "lastIndexOf": searched, "bytes": perByte(2, 2, 0), "string": perByte(4, 2, 0), "int": perByte(10, 0, 8), "uint": perByte(10, 0, 8), "double": perByte(40, 0, 8),
+	"format": formatted, "indexOf": searched, "lastIndexOf": searched, "bytes": perByte(2, 2, 0), "string": perByte(4, 2, 0),
+	"int": perByte(10, 0, 8), "uint": perByte(10, 0, 8), "double": perByte(40, 0, 8),
 	"bool": perByte(4, 0, 8), "timestamp": perByte(40, 0, 8), "duration": perByte(40, 0, 8), "quantity": parsedQuantity, "isQuantity": parsedQuantity,
 	"url": perByte(40, 6, 8), "isURL": perByte(40, 0, 8), "getEscapedPath": perByte(40, 6, 0), "getQuery": perByte(600, 200, 0),
 	"semver": perByte(200, 60, 60), "isSemver": perByte(200, 0, 60), "validate": perByte(100, 8, 8), "ip": perByte(60, 0, 30),
-	"isIP": perByte(60, 0, 30), "ip.isCanonical": perByte(60, 0, 30), "cidr": perByte(60, 0, 30), "isCIDR": perByte(60, 0, 30), "containsIP": perByte(60, 0, 30),
-	"lists.range": ranged, "slice": listed, "reverse": listed, "unwrapOpt": listed, "optional.unwrap": listed, "flatten": flattened,
+	"isIP": perByte(60, 0, 30), "ip.isCanonical": perByte(60, 0, 30), "cidr": perByte(60, 0, 30), "isCIDR": perByte(60, 0, 30),
+	"containsIP": perByte(60, 0, 30), "lists.range": ranged, "slice": listed, "reverse": listed, "unwrapOpt": listed,
+	"optional.unwrap": listed, "flatten": flattened,
 	"distinct": paired, "sets.contains": paired, "sets.intersects": paired, "sets.equivalent": paired, "sort": sorted, "@sortByAssociatedKeys": sorted,
 	"matches": matched, "find": matched, "findAll": allMatched,
 }

@@ -32,7 +32,8 @@ func (s *scope) languageNotes(text string, tree *ast.AST) (notes []string) {
 		}
 		at := tree.SourceInfo().GetStartLocation(e.ID())
 		notes = append(notes, fmt.Sprintf("line %d column %d: %s of a value that is not optional has no result; "+
-			"before Kubernetes 1.%d it is the value itself. Write object.?a.orValue(b), or has(object.a) ? object.a : b", at.Line(), at.Column()+1, e.AsCall().FunctionName(), ownMinor))
+			"before Kubernetes 1.%d it is the value itself. Write object.?a.orValue(b), or has(object.a) ? object.a : b",
+			at.Line(), at.Column()+1, e.AsCall().FunctionName(), ownMinor))
 	}))
 	return notes
 }
