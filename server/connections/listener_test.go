@@ -46,7 +46,7 @@ func serve(t *testing.T, most int, prepare ...func(*Listener)) *served {
 	go func() { ended <- s.Serve(s.Listener) }()
 	t.Cleanup(func() {
 		_ = s.Server.Close()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		clustertest.Eventually(t, "the account is even", func() bool { return s.account() == "0 open, 0 idle, 0 ending" })
