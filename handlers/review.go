@@ -51,10 +51,12 @@ func readRequest(review *document.Document) *admit.Request {
 	root := review.Root().Get("request")
 	text := func(path ...string) string { return textOf(root.At(path...)) }
 	return &admit.Request{
-		Review:      review,
-		UID:         types.UID(text("uid")),
-		Kind:        metav1.GroupVersionKind{Group: text("kind", "group"), Version: text("kind", "version"), Kind: text("kind", "kind")},
-		Resource:    metav1.GroupVersionResource{Group: text("resource", "group"), Version: text("resource", "version"), Resource: text("resource", "resource")},
+		Review: review,
+		UID:    types.UID(text("uid")),
+		Kind:   metav1.GroupVersionKind{Group: text("kind", "group"), Version: text("kind", "version"), Kind: text("kind", "kind")},
+		Resource: metav1.GroupVersionResource{
+			Group: text("resource", "group"), Version: text("resource", "version"), Resource: text("resource", "resource"),
+		},
 		SubResource: text("subResource"),
 		Operation:   admissionv1.Operation(text("operation")),
 		Name:        text("name"),
@@ -89,9 +91,11 @@ func textsOf(array *document.Value) (texts []string) {
 }
 
 // words are texts that most reviews have. Reading one of them makes no object; this saves a fifth of a review's.
-var words = map[string]string{`"AdmissionReview"`: "AdmissionReview", `"admission.k8s.io/v1"`: "admission.k8s.io/v1", `"v1"`: "v1", `"Pod"`: "Pod", `"pods"`: "pods",
-	`"Node"`: "Node", `"nodes"`: "nodes", `"status"`: "status", `"CREATE"`: "CREATE", `"UPDATE"`: "UPDATE", `"DELETE"`: "DELETE", `"system:nodes"`: "system:nodes",
-	`"system:authenticated"`: "system:authenticated", `"system:serviceaccounts"`: "system:serviceaccounts"}
+var words = map[string]string{
+	`"AdmissionReview"`: "AdmissionReview", `"admission.k8s.io/v1"`: "admission.k8s.io/v1", `"v1"`: "v1", `"Pod"`: "Pod", `"pods"`: "pods",
+	`"Node"`: "Node", `"nodes"`: "nodes", `"status"`: "status", `"CREATE"`: "CREATE", `"UPDATE"`: "UPDATE", `"DELETE"`: "DELETE",
+	`"system:nodes"`: "system:nodes", `"system:authenticated"`: "system:authenticated", `"system:serviceaccounts"`: "system:serviceaccounts",
+}
 
 // textOf returns the text of a string; "" for an absent value.
 func textOf(v *document.Value) string {
