@@ -46,7 +46,8 @@ func (c Chain) Needs() (all []string) {
 }
 
 // PerStep builds each step of a chain by a call of build with the collections that the step needs, so that it can be given access to these
-// and no others. Steps with the same needs come from one call: it compiles their sections of the policy. build must return the same steps on every call.
+// and no others. Steps with the same needs come from one call: it compiles their sections of the policy. build must return the same steps
+// on every call.
 func PerStep(build func(needs []string) Chain) Chain {
 	c := build(nil)
 	built := map[string]Chain{}

@@ -14,9 +14,12 @@ import (
 type callerFlags struct{ callers.Options }
 
 func (o *callerFlags) addTo(set *pflag.FlagSet) {
-	set.StringVar(&o.Auth, "auth", callers.Off, "who may post reviews: with off, everyone; with enforce, callers without a client certificate of --client-ca or a token of --bearer-token-file get 401; with log, they are only counted and logged")
+	set.StringVar(&o.Auth, "auth", callers.Off,
+		"who may post reviews: with off, everyone; with enforce, callers without a client certificate of --client-ca or a token of "+
+			"--bearer-token-file get 401; with log, they are only counted and logged")
 	set.StringVar(&o.ClientCA, "client-ca", "", "file with the CAs of client certificates that --auth accepts, reloaded when it changes")
-	set.StringSliceVar(&o.Names, "client-names", nil, "common names or subject alternative names, one of which a client certificate must have (default: any)")
+	set.StringSliceVar(&o.Names, "client-names", nil,
+		"common names or subject alternative names, one of which a client certificate must have (default: any)")
 	set.StringVar(&o.TokenFile, "bearer-token-file", "", "file with the bearer tokens that --auth accepts, one per line, reloaded when it changes")
 }
 

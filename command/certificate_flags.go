@@ -24,11 +24,14 @@ const minLeafLife = 10 * time.Second
 func (o *certificateFlags) addTo(set *pflag.FlagSet) {
 	o.set = set
 	set.StringVar(&o.Dir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change (default: as --certs says)")
-	set.StringVar(&o.source, "certs", "local", "where the certificate comes from without --cert-dir: local is usher's own CA in --state-dir, for a laptop; "+
-		"managed is Secrets of the cluster, which the replicas share and renew; they also write the caBundles")
+	set.StringVar(&o.source, "certs", "local",
+		"where the certificate comes from without --cert-dir: local is usher's own CA in --state-dir, for a laptop; "+
+			"managed is Secrets of the cluster, which the replicas share and renew; they also write the caBundles")
 	set.StringVar(&o.StateDir, "state-dir", ".state", "directory for the CA and the certificate of --certs=local")
-	set.StringVar(&o.Service, "service", "usher/usher", "Service that the API server calls, as namespace/name: --certs=managed makes a certificate for it, and keeps the Secrets in its namespace")
-	set.DurationVar(&o.LeafLife, "cert-lifetime", 30*24*time.Hour, "with --certs=managed: how long a certificate is valid; it is renewed after two thirds")
+	set.StringVar(&o.Service, "service", "usher/usher",
+		"Service that the API server calls, as namespace/name: --certs=managed makes a certificate for it, and keeps the Secrets in its namespace")
+	set.DurationVar(&o.LeafLife, "cert-lifetime", 30*24*time.Hour,
+		"with --certs=managed: how long a certificate is valid; it is renewed after two thirds")
 	set.DurationVar(&o.Life, "ca-lifetime", 365*24*time.Hour, "with --certs=managed: how long a CA is valid; it is renewed after two thirds")
 }
 
@@ -43,7 +46,8 @@ func (o *certificateFlags) check() error {
 	case o.LeafLife < minLeafLife:
 		return fmt.Errorf("--cert-lifetime %s: must be at least %s", o.LeafLife, minLeafLife)
 	case o.Life < 3*o.LeafLife:
-		return fmt.Errorf("--ca-lifetime %s: must be at least three times --cert-lifetime, %s, because a certificate does not outlive its CA", o.Life, o.LeafLife)
+		return fmt.Errorf("--ca-lifetime %s: must be at least three times --cert-lifetime, %s, because a certificate does not outlive its CA",
+			o.Life, o.LeafLife)
 	}
 	for _, name := range []string{"cert-lifetime", "ca-lifetime"} {
 		if !o.managed() && o.set.Changed(name) {

@@ -20,11 +20,13 @@ func greet(out io.Writer, o server.Options, at server.Addresses) {
 		scheme, trust = "http", ""
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\nusher serves %s %s on %s://%s; health and metrics are on http://%s\n", map[bool]string{true: "the suite", false: "the suites"}[len(o.Suites) == 1], strings.Join(o.Suites.Names(), " and "),
+	fmt.Fprintf(&text, "\nusher serves %s %s on %s://%s; health and metrics are on http://%s\n",
+		map[bool]string{true: "the suite", false: "the suites"}[len(o.Suites) == 1], strings.Join(o.Suites.Names(), " and "),
 		scheme, reachable(at.Reviews), reachable(at.Operations))
 	if at.CAFile != "" {
 		fmt.Fprintf(&text, "CA file: %s\n", at.CAFile)
-		fmt.Fprintf(&text, "From a second terminal, `make try%s` posts the samples and shows the answers. One alone:\n\n", variables(at.Reviews, o.Certificates.StateDir))
+		fmt.Fprintf(&text, "From a second terminal, `make try%s` posts the samples and shows the answers. One alone:\n\n",
+			variables(at.Reviews, o.Certificates.StateDir))
 	} else {
 		fmt.Fprint(&text, "Try it from a second terminal:\n\n")
 	}

@@ -19,8 +19,11 @@ type recordFlags struct {
 }
 
 func (o *recordFlags) addTo(set *pflag.FlagSet) {
-	set.StringVar(&o.file, "record", "", "new file that gets every review, with the whole object, for usherctl playground; for learning, not for production (default: none)")
-	set.BoolVar(&o.values, "record-values", false, "with --record: also write what is otherwise hidden: values of environment variables, annotations and headers, data of Secrets, commands, arguments and extra fields of users")
+	set.StringVar(&o.file, "record", "",
+		"new file that gets every review, with the whole object, for usherctl playground; for learning, not for production (default: none)")
+	set.BoolVar(&o.values, "record-values", false,
+		"with --record: also write what is otherwise hidden: values of environment variables, annotations and headers, data of Secrets, commands, "+
+			"arguments and extra fields of users")
 }
 
 func (o *recordFlags) check() error {

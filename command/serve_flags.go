@@ -33,24 +33,33 @@ func (o *serveOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.Listen, "listen", ":9443", "address that serves reviews over HTTPS")
 	set.StringVar(&o.OpsListen, "ops-listen", ":8081", "address that serves /healthz, /readyz, /metrics and the pages under /debug over HTTP")
 	set.BoolVar(&o.Plain, "plain", false, "serve reviews over HTTP without TLS, on a loopback address only; the default addresses are then on 127.0.0.1")
-	set.StringSliceVar(&o.suites, "suite", suites.Names(), "suites that are served: "+suites.Describe()+"; sections of the policy for other suites do nothing")
+	set.StringSliceVar(&o.suites, "suite", suites.Names(),
+		"suites that are served: "+suites.Describe()+"; sections of the policy for other suites do nothing")
 	set.StringVar(&o.Config, "config", "", "policy file, reloaded when it changes (default: the embedded policy)")
-	set.StringSliceVar(&o.RequireSections, "require-sections", nil, "sections of the policy, such as names,rules: a policy that lacks one is refused, at the start and when it is reloaded (default: none)")
+	set.StringSliceVar(&o.RequireSections, "require-sections", nil,
+		"sections of the policy, such as names,rules: a policy that lacks one is refused, at the start and when it is reloaded (default: none)")
 	o.certificates.addTo(set)
 	set.StringVar(&o.logFormat, "log-format", "auto", "json, text or auto; auto is text on a terminal, else json")
-	set.IntVar(&o.MaxInFlight, "max-in-flight", 0, "maximum number of reviews that are decided at the same time; others wait up to 100 ms, then get a 503 with Retry-After (default 64 for each CPU)")
-	set.IntVar(&o.MaxConnections, "max-connections", server.DefaultMaxConnections, "maximum number of open connections for reviews; beyond half of it, each answer ends its connection, so that new ones find room")
-	set.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long to accept requests after SIGTERM, while clients switch to other replicas")
+	set.IntVar(&o.MaxInFlight, "max-in-flight", 0,
+		"maximum number of reviews that are decided at the same time; others wait up to 100 ms, then get a 503 with Retry-After (default 64 for each "+
+			"CPU)")
+	set.IntVar(&o.MaxConnections, "max-connections", server.DefaultMaxConnections,
+		"maximum number of open connections for reviews; beyond half of it, each answer ends its connection, so that new ones find room")
+	set.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second,
+		"how long to accept requests after SIGTERM, while clients switch to other replicas")
 	set.DurationVar(&o.ShutdownGrace, "shutdown-grace", 20*time.Second, "how long requests in progress may still take after --shutdown-delay")
 	o.callers.addTo(set)
-	set.BoolVar(&o.DebugAuth, "debug-auth", false, "serve the pages under /debug on any address, to users who send a bearer token and may get the path (default: on loopback only)")
-	set.BoolVar(&o.Pprof, "pprof", false, "serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
+	set.BoolVar(&o.DebugAuth, "debug-auth", false,
+		"serve the pages under /debug on any address, to users who send a bearer token and may get the path (default: on loopback only)")
+	set.BoolVar(&o.Pprof, "pprof", false,
+		"serve the profiles of the Go runtime under /debug/pprof/, to the same callers as the other pages under /debug")
 	o.audit.addTo(set)
 	o.record.addTo(set)
 	set.BoolVar(&o.WatchRegistration, "watch-registration", true, "report webhooks of usher that are missing at the API server or were changed; "+
 		"with --cluster=api, --certs=managed, or in a pod with a token. Switch it off for --static webhooks, which cannot be seen")
-	set.DurationVar(&o.KeepRegistered, "keep-registered", 0, "restore the registration when it was deleted or changed, after this time at first, then at growing intervals; "+
-		"not if usher's configurations were deleted by their label, which disables usher (default: only report)")
+	set.DurationVar(&o.KeepRegistered, "keep-registered", 0,
+		"restore the registration when it was deleted or changed, after this time at first, then at growing intervals; "+
+			"not if usher's configurations were deleted by their label, which disables usher (default: only report)")
 	set.Lookup("keep-registered").NoOptDefVal = "10s"
 	o.clusterSource.AddTo(set)
 }
@@ -118,7 +127,8 @@ func (o *serveOptions) checkSections() error {
 		if slices.Contains(known, name) {
 			continue
 		}
-		return fmt.Errorf("--require-sections: the policy has no section %s; the sections are %s%s", name, strings.Join(known, ", "), nearest.Question(name, known))
+		return fmt.Errorf("--require-sections: the policy has no section %s; the sections are %s%s",
+			name, strings.Join(known, ", "), nearest.Question(name, known))
 	}
 	return nil
 }

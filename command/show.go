@@ -11,9 +11,11 @@ import (
 
 // showCommand is `usher show`: what curl brought back, readable.
 func (p Program) showCommand() *cobra.Command {
-	return &cobra.Command{Use: "show [FILE]", Short: "print the AdmissionReview that a server returned, read from a file or standard input, in readable form",
-		Example: `  # while usher serves in another terminal
-  curl -sS --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json https://127.0.0.1:9443/validate-pods | usher show`,
+	return &cobra.Command{Use: "show [FILE]",
+		Short: "print the AdmissionReview that a server returned, read from a file or standard input, in readable form",
+		Example: "  # while usher serves in another terminal\n" +
+			"  curl -sS --cacert .state/ca.crt -H 'Content-Type: application/json' -d @samples/reviews/validate-pods/denied-names.json " +
+			"https://127.0.0.1:9443/validate-pods | usher show",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			in, err := p.streams().OpenFile(append(files, "-")[0])
@@ -32,10 +34,11 @@ func (p Program) showCommand() *cobra.Command {
 func (p Program) streams() cli.Streams { return cli.Streams{In: p.In, Out: p.Out, Err: p.Err} }
 
 func (p Program) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usher version", RunE: func(*cobra.Command, []string) error {
-		_, err := fmt.Fprintln(p.Out, p.Version)
-		return err
-	}}
+	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usher version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, p.Version)
+			return err
+		}}
 }
 
 // movedCommands are those of usherctl that were usher's.

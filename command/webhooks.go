@@ -94,8 +94,10 @@ func (o *webhooksOptions) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.registrationFlags.addTo(set, suites, "no caBundle")
 	set.StringVar(&o.compare, "compare", "", "file with the registered configurations, or - for standard input: print how they differ from what is "+
 		"needed, instead of configurations; the exit code is 1 if they do")
-	set.BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that usher serve --cluster=api needs, with the same --suite if any, instead of webhook configurations")
-	set.StringVar(&o.certs, "certs", "local", "with --rbac: managed prints the Role, the ClusterRole and the bindings that usher serve --certs=managed needs")
+	set.BoolVar(&o.rbac, "rbac", false,
+		"print the ClusterRole that usher serve --cluster=api needs, with the same --suite if any, instead of webhook configurations")
+	set.StringVar(&o.certs, "certs", "local",
+		"with --rbac: managed prints the Role, the ClusterRole and the bindings that usher serve --certs=managed needs")
 	set.BoolVar(&o.static, "static", false, "print files for the API server's --admission-control-config-file instead: "+
 		"it then calls usher from its first request, and the configurations cannot be changed through the API; needs --url")
 	set.StringVar(&o.staticDir, "static-dir", "/etc/kubernetes/usher", "with --static: the directory where the API server finds the files")

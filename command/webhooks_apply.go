@@ -76,8 +76,10 @@ fields of other writers still differ, and 2 for an error.`}
 	o.reachFlags.addTo(c.Flags())
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
 	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
-	c.Flags().BoolVar(&o.force, "force-conflicts", false, "take over the fields of usher's entries that other writers have set, and a registration of another Service")
-	c.Flags().BoolVar(&o.asInstalled, "as-installed", false, "restore what is registered, with the policy of usher's Deployment, and keep what was chosen at its registration")
+	c.Flags().BoolVar(&o.force, "force-conflicts", false,
+		"take over the fields of usher's entries that other writers have set, and a registration of another Service")
+	c.Flags().BoolVar(&o.asInstalled, "as-installed", false,
+		"restore what is registered, with the policy of usher's Deployment, and keep what was chosen at its registration")
 	o.registrationFlags.addTo(c.Flags(), p.Suites, "ca.crt of the Secret usher-tls in the Service's namespace, or else what is registered")
 	suites := flags.AddSuites(c, p.Suites, false, p.Err)
 	p.Suites = suites.List
@@ -210,7 +212,8 @@ func (p Program) webhooksRemoveCommand() *cobra.Command {
 		if others, _ := webhooks.Others(c.Context(), client); len(others) > 0 { // the right to read them may be missing
 			p.streams().Say("entries that are not usher's are removed with them: " + strings.Join(others, ", "))
 		}
-		if err := p.streams().Confirm(o.yes, "Remove both webhook configurations named usher from "+host+", so that it no longer calls usher?"); err != nil {
+		question := "Remove both webhook configurations named usher from " + host + ", so that it no longer calls usher?"
+		if err := p.streams().Confirm(o.yes, question); err != nil {
 			return err
 		}
 		gone, err := webhooks.Remove(c.Context(), client)

@@ -32,15 +32,19 @@ func (o *registrationFlags) addTo(set *pflag.FlagSet, suites suite.List, without
 	set.StringVar(&o.inject, "inject", "", "who fills in the caBundle, by an annotation: "+
 		"cert-manager (its Certificate usher-tls in the Service's namespace), cert-manager=namespace/certificate, or openshift")
 	set.StringSliceVar(&o.suites, "suite", suites.Names()[:1], "suites whose routes are registered, separated by commas: "+suites.Describe())
-	set.StringArrayVar(&o.excluded, "exclude-namespace", nil, "namespace that is not sent to usher, apart from elastic quotas and the SLO ConfigMap, so that its pods can start while usher is unavailable; may be repeated")
-	set.StringArrayVar(&o.excludedPods, "exclude-pods", nil, "service account, as namespace/name, whose pods are never sent to usher, by a match condition, so that network or storage "+
-		"can start while usher is unavailable; anyone who may create pods in that namespace may use it; may be repeated; needs Kubernetes 1.28")
+	set.StringArrayVar(&o.excluded, "exclude-namespace", nil,
+		"namespace that is not sent to usher, apart from elastic quotas and the SLO ConfigMap, so that its pods can start while usher is "+
+			"unavailable; may be repeated")
+	set.StringArrayVar(&o.excludedPods, "exclude-pods", nil,
+		"service account, as namespace/name, whose pods are never sent to usher, by a match condition, so that network or storage "+
+			"can start while usher is unavailable; anyone who may create pods in that namespace may use it; may be repeated; needs Kubernetes 1.28")
 	set.BoolVar(&o.skipKubelets, "skip-kubelets", false, "leave out, by matchConditions, what kubelets write themselves: "+
 		"mirror pods, and leases and status where the policy names resources by a wildcard; needs Kubernetes 1.28")
 	set.StringSliceVar(&o.failOpen, "fail-open", nil,
 		"paths to register with failurePolicy Ignore, such as /validate-pods, or all: for a first stage")
-	set.StringSliceVar(&o.failClosed, "fail-closed", nil, "paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
-		"not possible for the heartbeats of nodes")
+	set.StringSliceVar(&o.failClosed, "fail-closed", nil,
+		"paths to register with failurePolicy Fail, in addition to those that have it by default, such as /validate-pod-binding; "+
+			"not possible for the heartbeats of nodes")
 }
 
 // needed returns the routes to register, and the address.

@@ -89,8 +89,9 @@ func Audit(process string, to io.Writer) Observe {
 }
 
 func newRecord(route admit.Route, d Decision, took time.Duration) Record {
-	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Refusal: d.Refusal, Duration: took.Seconds(), Untouched: legible(d.Untouched),
-		Limit: d.Exceeded.Limit, Panic: d.Stack != nil}
+	r := Record{Route: route.Path, Verdict: string(d.Outcome), Code: d.Code, Refusal: d.Refusal, Duration: took.Seconds(),
+		Untouched: legible(d.Untouched),
+		Limit:     d.Exceeded.Limit, Panic: d.Stack != nil}
 	if d.Err != nil {
 		r.Error = legible(cause(d.Err))
 	}

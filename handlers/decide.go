@@ -123,7 +123,7 @@ func (d *Decision) conclude(ctx context.Context, r admit.Route, err error) {
 	case r.Heartbeat() && d.Request != nil && (err != nil || len(d.Result.Problems) > 0):
 		d.allowUnchanged(err)
 	case errors.Is(err, context.Canceled) && ctx.Err() == nil: // the caller is still waiting, so this is our failure
-		d.fail(fmt.Errorf("a step gave up although its caller waits: %v", err))
+		d.fail(fmt.Errorf("a step gave up although its caller waits: %s", err.Error())) // not as one that the caller canceled
 	case err != nil:
 		d.fail(err)
 	case len(d.Result.Problems) > 0:

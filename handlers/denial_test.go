@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestDenial(t *testing.T) {
 	}
 	unreadable := parsed(t, `{"metadata":{"labels":[]}}`)
 	admit.AsPod(unreadable).Labels()
-	wrong, ok := unreadable.Err().(*field.Error)
+	wrong, ok := errors.AsType[*field.Error](unreadable.Err())
 	if !ok {
 		t.Fatal(unreadable.Err())
 	}

@@ -131,5 +131,6 @@ func (l *logLine) encode() {
 		}
 	}
 	b[0] = '{'
-	l.json = append(b, "}\n"...)
+	b = append(b, "}\n"...)
+	l.json = b
 }

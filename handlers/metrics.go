@@ -27,7 +27,8 @@ var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer, limits *Limits) *Metrics {
 	m := &Metrics{
-		reviews: counter("usher_reviews_total", "Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, limited, unauthenticated, canceled).",
+		reviews: counter("usher_reviews_total",
+			"Reviews by route, operation and outcome (allowed, mutated, denied, invalid, error, shed, limited, unauthenticated, canceled).",
 			"route", "operation", "outcome"),
 		duration: histogram("usher_review_duration_seconds", "Time to answer a review.", "route"),
 		steps:    histogram("usher_step_duration_seconds", "Time that a step took.", "route", "step"),

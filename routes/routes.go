@@ -41,8 +41,8 @@ func core(e suite.Env) []admit.Route {
 		OptIn: admit.Label{Key: "admission-webhook", Value: "enabled"}}
 	specAndMeta := []string{"spec", "metadata.labels", "metadata.annotations"}
 	return admit.OfSuite(coreName, usual, []admit.Route{
-		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods, Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](e.Policy)) > 0),
-			Chain: suite.Mutate(e, admit.AsPod, mutators.Pods)},
+		{Path: "/mutate-pods", For: admit.Pods(create), Exempt: admit.MirrorPods,
+			Call: admit.ReinvokeIf(len(config.SectionOf[injection.Sidecars](e.Policy)) > 0), Chain: suite.Mutate(e, admit.AsPod, mutators.Pods)},
 		{Path: "/validate-pods", Reads: specAndMeta, Exempt: admit.MirrorPods, Chain: suite.Validate(e, admit.AsPod, validators.Pods)},
 		{Path: "/validate-workloads", Reads: specAndMeta, Exempt: validators.OfWorkload, Conditions: validators.NotOfWorkload(),
 			Call: admit.IgnoreUnless(validators.RefusesWorkloads(e.Policy)), Chain: suite.Validate(e, admit.AsWorkload, validators.Workloads)},

@@ -49,11 +49,11 @@ func (s *service) compareRegistration(routes []admit.Route) {
 func (s *service) compareSections(policy *config.Policy) {
 	has := policy.Sections()
 	dropped := without(s.sections, has)
-	s.sections = append(dropped, has...)
+	s.sections = slices.Concat(dropped, has)
 	s.policy.dropped.Set(float64(len(dropped)))
 	if len(dropped) > 0 {
-		s.Log.WithField("sections", strings.Join(dropped, ",")).Warn("policy: sections that an earlier policy had are missing, and what they say is switched off; " +
-			"usher serve --require-sections refuses a policy without them")
+		s.Log.WithField("sections", strings.Join(dropped, ",")).Warn("policy: sections that an earlier policy had are missing, and what they say " +
+			"is switched off; usher serve --require-sections refuses a policy without them")
 	}
 }
 
@@ -61,8 +61,8 @@ func (s *service) compareSections(policy *config.Policy) {
 func (s *service) warnOfForgers(limits ratelimit.Policy) {
 	refuses := func(l ratelimit.Limit) bool { return l.Mode != ratelimit.LimitLog }
 	if s.Callers.Auth != callers.Enforce && slices.ContainsFunc(limits, refuses) {
-		s.Log.Warn("policy: limits: without --auth=enforce, every client that reaches the port can use up the tokens of a user or namespace with forged reviews, " +
-			"and requests of that user are refused; identify the API server, or use mode: log")
+		s.Log.Warn("policy: limits: without --auth=enforce, every client that reaches the port can use up the tokens of a user or namespace " +
+			"with forged reviews, and requests of that user are refused; identify the API server, or use mode: log")
 	}
 }
 

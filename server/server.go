@@ -86,7 +86,8 @@ func Run(ctx context.Context, o Options) error {
 
 // newService returns a service that has opened nothing.
 func newService(o Options) *service {
-	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(), closed: func(context.Context) {}}
+	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(),
+		closed: func(context.Context) {}}
 	inFlight := handlers.NewLimits(o.MaxInFlight)
 	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
 	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}
@@ -169,5 +170,6 @@ func (s *service) use(policy *config.Policy, err error) {
 	}
 	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
 	s.warnOfEnds()
-	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": strings.Join(policy.LeftOut(s.Suites.Schema()), ",")}).Info("policy in force")
+	off := strings.Join(policy.LeftOut(s.Suites.Schema()), ",")
+	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": off}).Info("policy in force")
 }

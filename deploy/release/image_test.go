@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -69,7 +70,7 @@ func extract(t *testing.T, image v1.Image, root string) (all []string) {
 	go func() { write.CloseWithError(crane.Export(image, write)) }()
 	for r := tar.NewReader(read); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			slices.Sort(all)
 			return all
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -188,7 +189,7 @@ func unpack(t *testing.T, archive string) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(zipped); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

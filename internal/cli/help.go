@@ -13,15 +13,6 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// AddGroup adds commands that help lists together.
-func AddGroup(to *cobra.Command, title string, commands ...*cobra.Command) {
-	to.AddGroup(&cobra.Group{ID: title, Title: title})
-	for _, c := range commands {
-		c.GroupID = title
-	}
-	to.AddCommand(commands...)
-}
-
 // Usage returns a function that prints the usage of a command: its examples, the commands below it, and its flags, with those of the
 // suites below headings of their own.
 func Usage(suites []string) func(*cobra.Command) error {

@@ -43,10 +43,11 @@ func serve() (http.Handler, error) {
 	}
 	limits, registry := handlers.NewLimits(8), prometheus.NewRegistry()
 	metrics, logged := handlers.NewMetrics(registry, limits), handlers.Log(logrus.StandardLogger())
-	reviews := handlers.Server{Limits: limits, Draining: func() bool { return false }, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
+	observe := func(r admit.Route, d handlers.Decision, took time.Duration) {
 		metrics.Observe(r, d, took)
 		logged(r, d, took)
-	}}
+	}
+	reviews := handlers.Server{Limits: limits, Draining: func() bool { return false }, Observe: observe}
 	mux := http.NewServeMux()
 	mux.Handle("/", reviews.Serve(routes(policy)))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

@@ -46,7 +46,8 @@ type Suite struct {
 	Collections func(Options) []cluster.Declared
 	// Rights returns the permissions that usher needs besides watching, for the routes that are served.
 	Rights func(served []admit.Route) []rbacv1.PolicyRule
-	// Open returns the state of the suite besides the cluster, and the functions that run it; nil: none. It is called once for a cluster, before that has any content.
+	// Open returns the state of the suite besides the cluster, and the functions that run it; nil: none. It is called once for a cluster,
+	// before that has any content.
 	Open func(Env, Opening) Running
 
 	// Tools answers what only tools ask of the suite: each asserts it to an interface of its own.

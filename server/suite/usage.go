@@ -76,5 +76,7 @@ type ResourceTake struct {
 
 // The values of Fits.
 const (
-	FitsYes, FitsNo, FitsUnknown = "yes", "no", "not known"
+	FitsYes     = "yes"
+	FitsNo      = "no"
+	FitsUnknown = "not known"
 )

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -55,7 +56,7 @@ func pinThreads(core int) error {
 	}
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
-		if err := unix.SchedSetaffinity(id, only(core)); err != nil && err != syscall.ESRCH {
+		if err := unix.SchedSetaffinity(id, only(core)); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 	}

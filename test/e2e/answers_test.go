@@ -75,7 +75,7 @@ func TestSamplesThroughTheAPIServer(t *testing.T) {
 	} {
 		shelf, _ := filepath.Glob("../../samples/reviews/" + route + "/*.json")
 		others, _ := filepath.Glob("../testdata/reviews/" + route + "/*.json")
-		files := append(shelf, others...)
+		files := slices.Concat(shelf, others)
 		if len(shelf) == 0 || len(others) == 0 {
 			t.Fatalf("%d samples of %s on the shelf, %d others", len(shelf), route, len(others))
 		}

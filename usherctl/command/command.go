@@ -71,10 +71,10 @@ func Root(env tool.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
-	cli.AddGroup(root, "Write and test policies",
+	addGroup(root, "Write and test policies",
 		review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
-	cli.AddGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
-	cli.AddGroup(root, "Learn", learn.Command(env), playground.Command(env))
+	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
+	addGroup(root, "Learn", learn.Command(env), playground.Command(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)
 	return root
@@ -86,4 +86,13 @@ func versionCommand(env tool.Env) *cobra.Command {
 			_, err := fmt.Fprintln(env.Out, env.Version)
 			return err
 		}}
+}
+
+// addGroup adds commands that help lists together.
+func addGroup(to *cobra.Command, title string, commands ...*cobra.Command) {
+	to.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	to.AddCommand(commands...)
 }

@@ -74,7 +74,7 @@ func notLeftOut(s *metav1.LabelSelector, namespaces []corev1.Namespace) (all []n
 			for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 				for _, value := range r.Values {
 					of := misspells(key, r.Key) && n.Labels[key] == value && !has(r.Key, "")
-					name := key == r.Key && key == corev1.LabelMetadataName && misspells(n.Name, value) && !has(key, value)
+					name := r.Key == corev1.LabelMetadataName && key == r.Key && misspells(n.Name, value) && !has(key, value)
 					if of || name {
 						all = withMiss(all, nearMiss{key + "=" + n.Labels[key], r.Key + "=" + value, []string{n.Name}, true})
 					}

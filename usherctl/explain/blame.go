@@ -57,9 +57,10 @@ func (l *ledger) record(at path, by report.Writer) {
 		}
 	}
 	if !found && l.start != nil && has(l.start, at) {
-		former = append([]report.Writer{{Webhook: request}}, former...)
+		former = slices.Insert(former, 0, report.Writer{Webhook: request})
 	}
-	l.entries = append(kept, entry{at, append(former, by)})
+	kept = append(kept, entry{at, append(former, by)})
+	l.entries = kept
 }
 
 // overlaps reports whether a webhook wrote a field, a part of it, or what it is a part of.

@@ -68,7 +68,8 @@ var (
 	mutationNote = regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request`)
 	// unevaluated matches the error of a matchCondition, or the first of several.
 	unevaluated = regexp.MustCompile(`(?s)is forbidden: \[?expression '(.+?)' resulted in error: `)
-	badPatch    = regexp.MustCompile(`(?:add|remove|replace|move|copy|test) operation does not apply: |Internal error occurred: [^\n]*cannot unmarshal |` +
+	badPatch    = regexp.MustCompile(`(?:add|remove|replace|move|copy|test) operation does not apply: |` +
+		`Internal error occurred: [^\n]*cannot unmarshal |` +
 		`admission webhook "[^"]+" attempted to modify the object`)
 	conversion = regexp.MustCompile(`conversion webhook for ([^\s,]+, Kind=[^\s,]+)`)
 )

@@ -96,7 +96,7 @@ func thing(p path) string {
 		}
 	}
 	if last < 0 {
-		return field(nil, p)
+		return field(p)
 	}
 	if last == len(p)-1 {
 		return element(p)
@@ -104,11 +104,11 @@ func thing(p path) string {
 	if p[last-1].key == "env" && len(p) == last+2 && p[last+1].key == "value" {
 		return element(p[:last+1])
 	}
-	return field(p[:last], p[last+1:]) + " of " + element(p[:last+1])
+	return field(p[last+1:]) + " of " + element(p[:last+1])
 }
 
-// field names a field by its path below the last element of a list, which ends with before.
-func field(before, p path) string {
+// field names a field by its path below the last element of a list.
+func field(p path) string {
 	for i, s := range p {
 		if (s.key == "labels" || s.key == "annotations") && i == len(p)-2 {
 			where := ""

@@ -65,10 +65,10 @@ func (w workload) missing() (n int) {
 	asked := 0
 	for _, c := range w.creators {
 		n += c.missing()
-		asked += orElse(c.Spec.Replicas, 1)
+		asked += orOne(c.Spec.Replicas)
 	}
 	if w.kind.Kind == "Deployment" {
-		n += max(0, orElse(w.Spec.Replicas, 1)-asked)
+		n += max(0, orOne(w.Spec.Replicas)-asked)
 	}
 	return n
 }

@@ -197,7 +197,7 @@ func (o object) typed() []byte {
 
 // missing returns how many pods a workload lacks, as far as its status says.
 func (o object) missing() int {
-	want, is := orElse(o.Spec.Replicas, 1), o.Status.Replicas
+	want, is := orOne(o.Spec.Replicas), o.Status.Replicas
 	switch o.kind.Kind {
 	case "DaemonSet":
 		want, is = o.Status.DesiredNumberScheduled, o.Status.CurrentNumberScheduled
@@ -209,7 +209,7 @@ func (o object) missing() int {
 
 // parallel returns how many pods a Job should have at a time.
 func (o object) parallel() int {
-	most := orElse(o.Spec.Parallelism, 1)
+	most := orOne(o.Spec.Parallelism)
 	ended := slices.ContainsFunc(o.Status.Conditions, func(c condition) bool {
 		return c.Status == "True" && slices.Contains([]string{"Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"}, c.Type)
 	})
@@ -225,7 +225,7 @@ func (o object) parallel() int {
 // outdated returns how many pods of the current template a workload lacks.
 func (o object) outdated() int {
 	is := o.Status.UpdatedReplicas
-	want := orElse(o.Spec.Replicas, 1)
+	want := orOne(o.Spec.Replicas)
 	switch o.kind.Kind {
 	case "Deployment":
 	case "StatefulSet":
@@ -246,9 +246,10 @@ func (o object) stale() bool {
 	return o.kind.Kind != "Job" && o.Status.ObservedGeneration < o.Metadata.Generation
 }
 
-func orElse(n *int, otherwise int) int {
+// orOne returns a number of replicas or pods; 1 if it is not set, as the API server fills in.
+func orOne(n *int) int {
 	if n == nil {
-		return otherwise
+		return 1
 	}
 	return *n
 }

@@ -215,9 +215,9 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 
 // check checks what the members of a case say together.
 func (c *Case) check(hasRequest bool) (problems []error) {
-	add := func(bad bool, format string, args ...any) {
+	add := func(bad bool, problem string) {
 		if bad {
-			problems = append(problems, fmt.Errorf(format, args...))
+			problems = append(problems, errors.New(problem))
 		}
 	}
 	r := &c.request

@@ -60,10 +60,11 @@ func (r Result) updated(text []byte, written map[string]string) (changed []byte,
 	if correct := r.unseen(); correct != "" {
 		return text, []string{r.say("verdict", r.Case.expect["verdict"].line, "not updated: "+correct)}, nil
 	}
-	block, values := expectBlock{}, map[string]any{}
-	if block, err = findExpect(text, r.Case); err != nil {
+	block, err := findExpect(text, r.Case)
+	if err != nil {
 		return nil, nil, err
 	}
+	values := map[string]any{}
 	for _, f := range r.Report.Findings {
 		e, expected := r.Case.expect[f.ID]
 		switch {

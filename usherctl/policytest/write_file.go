@@ -11,8 +11,9 @@ import (
 	"usher.dev/usher/internal/atomicfile"
 )
 
-// writeFile writes a file. One that exists must be writable and keeps its mode; it is replaced as by atomicfile.Replace. Where no file can be created beside it
-// or take its place, as in a folder that is not writable or where the file is a mount, it is written in place, so a failure may cut it off.
+// writeFile writes a file. One that exists must be writable and keeps its mode; it is replaced as by atomicfile.Replace. Where no file can
+// be created beside it or take its place, as in a folder that is not writable or where the file is a mount, it is written in place, so a
+// failure may cut it off.
 // Devices and pipes are written to. Symbolic links are followed, also to a file that does not exist.
 func writeFile(name string, text []byte, mode os.FileMode) error {
 	return writeBy(atomicfile.Replace, name, text, mode)

@@ -75,8 +75,7 @@ func fillAffinity(s *corev1.ServiceSpec) {
 	}
 }
 
-//lint:ignore SA1019 rules may still be for Endpoints
-func fillEndpoints(e *corev1.Endpoints) {
+func fillEndpoints(e *corev1.Endpoints) { //nolint:staticcheck // rules may still be for Endpoints
 	for i := range e.Subsets {
 		for n := range e.Subsets[i].Ports {
 			poddefaults.Fill(&e.Subsets[i].Ports[n].Protocol, corev1.ProtocolTCP)

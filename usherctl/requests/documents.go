@@ -30,6 +30,7 @@ type Document struct {
 	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
 }
 
+// Subject returns the document as the subject of a report.
 func (d Document) Subject() report.Subject { return report.Subject{Source: d.Source, Of: d.Of} }
 
 // NotSent returns the report of a document that could not be sent.

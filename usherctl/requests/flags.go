@@ -23,6 +23,7 @@ type Flags struct {
 	Recursive, noTemplates bool
 }
 
+// AsUsage is the usage of a flag that names a user.
 const AsUsage = "user who sends the request; for the kubelet of a node: system:node:NAME"
 
 // AddFilesTo adds the flags that say what is read, to do with it what verb says.

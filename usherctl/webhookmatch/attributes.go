@@ -43,7 +43,7 @@ func (r Request) attributes(as Equivalent) (*admission.VersionedAttributes, erro
 // decode returns an object in another version; nil if there is none.
 func decode(raw []byte, as Equivalent) (runtime.Object, error) {
 	if isAbsent(raw) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // as admission.Attributes wants it
 	}
 	u := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(raw, &u.Object); err != nil {

@@ -16,8 +16,6 @@ const (
 	seldom, often, amplified   = "seldom", "often", "amplified"
 )
 
-var wayNames, modes = []string{none, constantCore, core, constantBoth, both}, []string{seldom, often, amplified}
-
 // constantOf returns the way that an usher is compared with: a constant webhook with its configuration and its patch.
 var constantOf = map[string]string{core: constantCore, both: constantBoth}
 

@@ -114,10 +114,10 @@ func rounds(t *testing.T) int {
 // compare reviews files, and sends the object of each report to the API server. One Namespace may be left out of the files.
 func compare(ctx context.Context, t *testing.T, policy string, files []kubetest.Object, left string, seen map[string]int) {
 	reports := review(ctx, t, files)
-	reviewed, alone := map[int]bool{}, true
+	reviewed := map[int]bool{}
 	for _, r := range reports {
 		i := indexOf(t, r, len(files))
-		alone = !reviewed[i] // the workload has no report of its own
+		alone := !reviewed[i] // the workload has no report of its own
 		reviewed[i] = true
 		seen[r.Verdict]++
 		if r.Verdict == "not judged" && r.Namespace != left {

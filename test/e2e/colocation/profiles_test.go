@@ -59,7 +59,7 @@ func created(ctx context.Context, t *testing.T, namespace, name string, arrived 
 		t.Fatal(err)
 	}
 	cluster.DeleteAfter(t, pods+"/"+name)
-	if pod, err = cluster.Admin().Create(ctx, pods, batchPod(name)); err != nil {
+	if _, err := cluster.Admin().Create(ctx, pods, batchPod(name)); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := cluster.Admin().Get(ctx, pods+"/"+name)

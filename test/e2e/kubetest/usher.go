@@ -147,8 +147,10 @@ func (u *Usher) Run(ctx context.Context, args ...string) (string, error) {
 	return u.cluster.run(ctx, "", u.binary, args...)
 }
 
-// Binary returns the path of the running usher, PolicyFile the path of the policy that it reloads.
-func (u *Usher) Binary() string     { return u.binary }
+// Binary returns the path of the running usher.
+func (u *Usher) Binary() string { return u.binary }
+
+// PolicyFile returns the path of the policy that it reloads.
 func (u *Usher) PolicyFile() string { return u.policyFile }
 
 // SetPolicy replaces the policy file. The replicas reload it within two seconds.

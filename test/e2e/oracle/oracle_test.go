@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 	defer cancel()
 	box, err := kubetest.WithoutControlPlane()
 	if err == nil {
-		defer box.Stop()
+		defer func() { _ = box.Stop() }()
 		sandbox = box
 		err = start(ctx, box)
 	}

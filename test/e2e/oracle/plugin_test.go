@@ -124,7 +124,7 @@ func newAPIServer(c configurations, namespaces []string, further admission.Inter
 
 type noConfig struct{}
 
-func (noConfig) ConfigFor(string) (io.Reader, error) { return nil, nil }
+func (noConfig) ConfigFor(string) (io.Reader, error) { return nil, nil } //nolint:nilnil // as the plug-in reads "no configuration"
 
 func fillInformers(factory informers.SharedInformerFactory, c configurations, namespaces []string) error {
 	hooks := factory.Admissionregistration().V1()

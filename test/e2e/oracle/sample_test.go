@@ -181,7 +181,7 @@ func (s *sample) attributes(decode decoder, object []byte) (admission.Attributes
 
 func decodeIfAny(decode decoder, raw []byte, kind schema.GroupVersionKind) (runtime.Object, error) {
 	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // as admission.Attributes wants it
 	}
 	return decode(raw, kind)
 }
