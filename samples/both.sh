@@ -1,5 +1,7 @@
 # Starts the webhook of samples/webhook, or usher, for the commands of docs/what-usher-adds.md, with functions that they use.
 # usage: . samples/both.sh webhook, in another shell . samples/both.sh usher    in the root of a checkout, after make build
+# The end of the shell, and stop, end the program.
+trap 'stop' EXIT
 program=$1
 dir=${BOTH:-bin/both}/$program
 rm -rf "$dir" && mkdir -p "$dir"

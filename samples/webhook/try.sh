@@ -1,5 +1,6 @@
 #!/bin/sh
-# Posts reviews with curl, each to the path that its folder names, and shows the answers, with their patches decoded.
+# Posts reviews with curl, each to the path that its folder names, and shows the answers, with their patches decoded and sorted, so that
+# two can be compared; the API server applies them in the order of the answer.
 # usage: ./try.sh [FILE...]    without FILE: all in samples/. LISTEN=HOST:PORT and CERTS=FOLDER as for the service.
 certs=${CERTS:-.certs} url=http
 [ ! -f "$certs/ca.crt" ] || url=https

@@ -32,6 +32,7 @@ func TestGoldenOwnSteps(t *testing.T) {
 		}
 		lines, shown = append(lines, line), is
 		if patch, applies := strings.CutPrefix(command, "git apply ../usher/"); applies {
+			patch, _, _ = strings.Cut(patch, " ")
 			s.apply(patch)
 		} else if is {
 			for out := range strings.SplitSeq(s.run(command), "\n") {
@@ -91,7 +92,7 @@ func newSteps(t *testing.T) *steps {
 	}
 	s.host = listener.Addr().String()
 	_ = listener.Close()
-	s.must("cp -r " + filepath.Join(root, "samples/webhook") + "/{go.mod,go.sum,samples,try.sh} .")
+	s.must("cp -r " + filepath.Join(root, "samples/webhook") + "/{go.mod,go.sum,.gitignore,samples,try.sh} .")
 	return s
 }
 
