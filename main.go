@@ -6,7 +6,9 @@
 //	server.Run             loads the policy and opens the state of the cluster, and for each policy:
 //	suite.Instance.Routes  makes the routes of the suites: a path, the requests that it is for, the chain of its steps
 //	handlers.Server.Serve  makes of the routes the http.ServeMux that answers
-//	admit.Chain.Run        runs the steps over the object under review
+//	handlers.Decide        reads a review that is posted, runs the chain of its route, and makes the answer
+//	admit.Chain.Run        runs the steps over the object under review, which record edits
+//	Document.PatchJSON     makes the patch of the edits
 //
 // docs/architecture.md lists the files on this way.
 package main

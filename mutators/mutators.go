@@ -12,8 +12,8 @@ import (
 
 // Pods returns the core suite's mutators of pods. label-defaults is before sidecars, which selects pods by labels, and
 // sidecars is before environment, so that in the first run injected containers get the policy's variables. node-selector
-// is last: whether a pod is BestEffort depends on the resources that others set, and it drops tolerations of others that
-// a default one covers. Sidecars knows the operating system that it will select.
+// is after all that set resources or tolerations: whether a pod is BestEffort depends on the first, and it drops tolerations of
+// others that a default one covers. Sidecars knows the operating system that it will select.
 func Pods(policy *config.Policy, ask admit.Questions) []admit.Mutator[admit.Pod] {
 	return []admit.Mutator[admit.Pod]{
 		labelDefaults(config.SectionOf[labelling.Defaults](policy), ask),

@@ -6,7 +6,10 @@ cd "$(dirname "$0")/.." || exit 2
 listen=${LISTEN:-127.0.0.1:9443}
 ca=${STATE:-.state}/ca.crt
 usher=${USHER:-bin/usher} usherctl=${USHERCTL:-bin/usherctl}
-if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz"; then
+
+# serving ends the script if no server answers.
+serving() {
+	curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz" && return
 	if curl -sSk --max-time 5 -o /dev/null "https://$listen/healthz" 2>/dev/null; then
 		echo "a server answers on https://$listen, but not with a certificate of $ca: it was started from another checkout, or with another STATE." >&2
 		echo "Stop it, or start one here on another port: make run LISTEN=127.0.0.1:9543 OPS=127.0.0.1:8181; then make try LISTEN=127.0.0.1:9543" >&2
@@ -14,7 +17,7 @@ if ! curl -s --max-time 5 --cacert "$ca" -o /dev/null "https://$listen/healthz";
 		echo "no usher answers on https://$listen with the CA $ca: start it with \`make run\` in another terminal" >&2
 	fi
 	exit 2
-fi
+}
 
 shelf() { sed -n 's/^| \[\([^]]*\)\].*/\1/p' samples/README.md; }
 everything() { shelf; (cd test/testdata/reviews && ls -- */*.json | sed 's/\.json$//'); }
@@ -62,12 +65,15 @@ post() {
 	printf '%s\n' "$answer" | "$usher" show
 }
 
+for case in $cases; do
+	[ -n "$(policy_of "$case")" ] || { serving && break; }
+done
 total=0 allowed=0 changed=0 denied=0 other=0
 for case in $cases; do
 	file=samples/reviews/$case.json
 	[ -f "$file" ] || file=test/testdata/reviews/$case.json
 	printf '\n%s\n' "$case"
-	total=$((total + 1))
+	total=$((total + 1)) answer=
 	post "$case"
 	case $? in
 	0) allowed=$((allowed + 1)) ;;

@@ -141,8 +141,8 @@ func stepTable(suite string) string {
 	return suite + "/README.md"
 }
 
-// addRows adds the rows of a route's steps that lines lack, each after the row before it, and rewrites those that say what the step's
-// doc said before. last is the line of the row before the first; the line of the last row is returned.
+// addRows adds the rows of a route's steps that lines lack, puts the rows into the order of the steps, and rewrites those that say what the
+// step's doc said before. last is the line of the row before the first; the line of the last row is returned.
 func addRows(lines []string, last int, r admit.Route, before map[string]string) ([]string, int) {
 	for _, s := range r.Chain.Steps() {
 		row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
@@ -155,6 +155,17 @@ func addRows(lines []string, last int, r admit.Route, before map[string]string) 
 			lines[at] = row + " " + s.Doc + " |"
 		}
 		last = max(last, at)
+	}
+	var places []int // of the rows, and the rows in the order of the steps
+	var rows []string
+	for _, s := range r.Chain.Steps() {
+		row := fmt.Sprintf("| `%s` | `%s` |", r.Path, s.Name)
+		places = append(places, slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) }))
+		rows = append(rows, lines[places[len(places)-1]])
+	}
+	slices.Sort(places)
+	for i, at := range places {
+		lines[at] = rows[i]
 	}
 	return lines, last
 }
@@ -176,7 +187,8 @@ func defaultWorld(t testing.TB) suite.Instance {
 	return harness.OpenInstance(t, routes.Suites(), harness.DemoGates(t, routes.Suites()), harness.DefaultPolicy(t, routes.Suites()))
 }
 
-// TestRowsOfSteps: a step without a row gets one, a row with the doc of before follows the doc, and one that people wrote stays.
+// TestRowsOfSteps: a step without a row gets one, a row with the doc of before follows the doc, one that people wrote stays, and rows have
+// the order of the steps.
 func TestRowsOfSteps(t *testing.T) {
 	var steps []admit.Mutator[admit.Pod]
 	for _, name := range []string{"new", "follows", "written"} {
@@ -184,7 +196,7 @@ func TestRowsOfSteps(t *testing.T) {
 	}
 	r := admit.Route{Path: "/p", Chain: admit.Mutate(admit.AsPod, steps)}
 	before := map[string]string{"follows": "what it did", "written": "what it did"}
-	got, last := addRows([]string{"|---|", "| `/p` | `follows` | what it did |", "| `/p` | `written` | by people |", "end"}, 0, r, before)
+	got, last := addRows([]string{"|---|", "| `/p` | `written` | by people |", "| `/p` | `follows` | what it did |", "end"}, 0, r, before)
 	want := []string{"|---|", "| `/p` | `new` | doc of new |", "| `/p` | `follows` | doc of follows |", "| `/p` | `written` | by people |", "end"}
 	if !slices.Equal(got, want) || last != 3 {
 		t.Errorf("%q, last %d", got, last)
