@@ -35,9 +35,7 @@ func Command(env tool.Env) *cobra.Command {
 		}}
 	step := &cobra.Command{Use: "step NAME", Short: "write a mutator or validator, with its test, sample and section", Long: help,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		Example: `  # a mutator of pods, with settings and goldens
-  usherctl new step team-label --section
-  # a validator, without goldens
+		Example: `  # a validator of pods, with settings; without --no-golden its goldens are written, too
   usherctl new step host-names --validator --section --no-golden`,
 		RunE: func(c *cobra.Command, names []string) error { return run(env, c, o, names[0]) }}
 	step.Flags().SortFlags = false
