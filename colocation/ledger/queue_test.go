@@ -39,6 +39,7 @@ func TestQueueBatch(t *testing.T) {
 		if b.store.writes > 4 {
 			t.Errorf("%d writes", b.store.writes)
 		}
+		synctest.Wait() // the queue goes after the answers
 		b.queues.mu.Lock()
 		defer b.queues.mu.Unlock()
 		expect(t, "queues", len(b.queues.of), 0)
