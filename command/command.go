@@ -53,7 +53,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return code
 }
 
-// next is what usher prints without arguments.
+// next is the output of usher without arguments.
 const next = `usher is an admission webhook service for Kubernetes. What would you like to do?
 
   serve the webhooks on this machine              usher serve

@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/internal/printable"
 )
 
-// Streams are what a command reads and writes.
+// Streams are the input, output and error output of a command.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer

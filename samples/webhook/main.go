@@ -20,7 +20,7 @@ import (
 	"example.com/webhook/validators"
 )
 
-// routes is what this service does: for each path the requests it is for, and its steps. deploy/webhooks.yaml tells the API server.
+// routes returns the paths: for each, the requests that it handles, and its steps. deploy/webhooks.yaml registers them.
 // The API server asks everyone who changes an object before everyone who checks it, so a path does one of the two.
 func routes() http.Handler {
 	mux := http.NewServeMux()

@@ -96,7 +96,7 @@ func newSteps(t *testing.T) *steps {
 	return s
 }
 
-// took is what varies in the output of curl.
+// took matches the part of curl's output that varies.
 var took = regexp.MustCompile(` after \d+ ms`)
 
 // run runs a command of the page, and returns its output.

@@ -96,7 +96,7 @@ func TestOwnWebhookAnswersAsUsher(t *testing.T) {
 	}
 }
 
-// outcome is what an answer means.
+// outcome is the verdict of an answer, and the object that is stored.
 type outcome struct {
 	answered, allowed bool
 	version           string

@@ -42,7 +42,7 @@ func Run(ctx context.Context, env tool.Env, args []string) int {
 	return code
 }
 
-// next is what usherctl prints without arguments.
+// next is the output of usherctl without arguments.
 const next = `usherctl helps with admission webhooks, and with usher. What would you like to do?
 
   learn what a webhook is, by tasks               usherctl learn 1

@@ -23,7 +23,7 @@ import (
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
-// Tools is what lessons are checked with.
+// Tools has the functions that check lessons.
 type Tools struct {
 	Env tool.Env // of the commands test and doctor
 	// Get returns an object of a cluster; nil if there is none. Without a cluster, the error is ErrNoCluster.

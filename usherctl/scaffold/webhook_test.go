@@ -30,7 +30,7 @@ func TestGoldenWebhook(t *testing.T) {
 	}
 }
 
-// file is what is packed of a file.
+// file is a packed file.
 type file struct {
 	text string
 	mode fs.FileMode

@@ -1,4 +1,4 @@
-// Package tool has what the commands of usherctl are given.
+// Package tool defines the environment of the commands of usherctl.
 package tool
 
 import (
@@ -10,7 +10,7 @@ import (
 	"usher.dev/usher/usherctl/report"
 )
 
-// Env is what a command is about, and where it reads and writes.
+// Env holds the suites, the version and the streams of a command.
 type Env struct {
 	Suites  suite.List
 	Version string

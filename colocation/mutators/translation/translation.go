@@ -17,7 +17,7 @@ import (
 // nativeResources are the resources that pods of some classes use under another name.
 var nativeResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Setting is what a translation depends on besides the pod.
+// Setting holds the inputs of a translation besides the pod.
 type Setting struct {
 	Class    api.PriorityClass
 	Profiles []*profile.Profile   // those applied to the pod

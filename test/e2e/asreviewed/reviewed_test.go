@@ -21,7 +21,7 @@ import (
 // policiesVariable is the environment variable with the number of policies; each is tried on twelve objects.
 const policiesVariable = "USHER_REVIEWED"
 
-// report is what `usherctl review -o json` says of an object.
+// report is the report of `usherctl review -o json` on an object.
 type report struct {
 	Source, Of, Kind, Namespace, Name, Verdict string
 	Calls                                      []struct{ Path, Outcome string }
