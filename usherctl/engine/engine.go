@@ -2,7 +2,9 @@
 // process, over objects that are given instead of an etcd. No request changes these objects.
 //
 //	engine.go      the cluster, a request, its verdict
+//	judge.go       a request as HTTP, and the response as a verdict
 //	state.go       the objects of the cluster
+//	storage.go     the registries' view of them
 //	client.go      a client whose informers have these objects
 //	registries.go  the storages of all kinds, and the handlers on top of them
 //	custom.go      custom resources
@@ -14,12 +16,18 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 // Cluster is a cluster as files know it.
@@ -37,7 +45,13 @@ type Cluster struct {
 
 // Webhook answers the call of a webhook with an AdmissionReview. ErrNoAnswer: its answer is not known; the request goes on as if it
 // had been allowed, and the verdict is not judged. Any other error is a failed call, and the failure policy decides.
-type Webhook func(ctx context.Context, called Registered, review []byte) ([]byte, error)
+type Webhook func(ctx context.Context, called Registered, review []byte) (Answer, error)
+
+// Answer is the HTTP response of a webhook.
+type Answer struct {
+	Code int // 0: 200
+	Body []byte
+}
 
 // Registered is a webhook of a configuration.
 type Registered struct {
@@ -69,11 +83,12 @@ type Request struct {
 
 // Verdict is the API server's answer.
 type Verdict struct {
-	Code     int            // the HTTP status: 200 or 201 if it is allowed
-	Refusal  *metav1.Status // nil if it is allowed
+	Code     int             // the HTTP status: 200 or 201 if it is allowed
+	Refusal  *metav1.Status  // nil if it is allowed
+	By       string          // the admission plug-in that refused, such as LimitRanger; empty: decoding, defaulting or validation did
 	Object   json.RawMessage // the answer: the stored object, without managedFields; the Status of a DELETE
 	Warnings []string
-	Calls    []Call   // of webhooks, in order; calls of validating webhooks are in the order of their configurations
+	Calls    []Call   // of webhooks, in order; validating webhooks are called side by side, and are in the order of their configurations
 	Plugins  []Change // of built-in plug-ins and MutatingAdmissionPolicies, in order, with Request.Record
 	// Unjudged says why the verdict, or the object, may be another one: webhooks without an answer, for instance.
 	Unjudged []string
@@ -87,7 +102,8 @@ type Call struct {
 	Registered
 	Round    int             // 0, or 1 for a reinvocation
 	Review   json.RawMessage // as sent
-	Response json.RawMessage // the AdmissionReview; empty if the call failed or has no answer
+	Response []byte          // the AdmissionReview; empty if the call failed or has no answer
+	Code     int             // of the HTTP response
 	Err      error
 	Took     time.Duration
 }
@@ -97,4 +113,66 @@ type Change struct {
 	Plugin        string // such as LimitRanger
 	Round         int
 	Before, After json.RawMessage // in the version of the request
+}
+
+// Engine judges requests to a cluster. Requests may be judged side by side.
+type Engine struct {
+	registries *registries
+	state      *state
+	stored     stored
+	chain      admission.Interface
+	custom     http.Handler
+	webhook    Webhook
+	registered []Registered // in the order of their configurations
+	hosts      []string     // of registered, each followed by the true one
+	addresses  *strings.Replacer
+	stop       context.CancelFunc
+}
+
+// New returns an engine of a cluster, which the caller closes. The error names an object that an API server could not have stored.
+func New(ctx context.Context, c Cluster) (*Engine, error) {
+	r, err := loaded()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newState(r, c)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{registries: r, state: s, stored: s.stored, webhook: c.Webhook, custom: http.NotFoundHandler()}
+	for _, object := range s.typed {
+		e.register(object)
+	}
+	e.addresses = strings.NewReplacer(e.hosts...)
+	ctx, e.stop = context.WithCancel(ctx)
+	if err := e.start(ctx); err != nil {
+		e.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+// start makes the admission chain and the handler of custom resources, which see all objects when it returns.
+func (e *Engine) start(ctx context.Context) (err error) {
+	c := newClient(e.state.typed, e.registries.served(e.state.kinds))
+	params := fake.NewSimpleDynamicClientWithCustomListKinds(legacyscheme.Scheme, listKinds(e.state.kinds), e.state.custom...)
+	if len(e.state.definitions) > 0 {
+		if e.custom, err = customHandler(ctx, e.state.definitions); err != nil {
+			return err
+		}
+	}
+	e.chain, err = newChain(ctx, c, params, informers.NewSharedInformerFactory(c, 0))
+	return err
+}
+
+// Close ends the watches of an engine.
+func (e *Engine) Close() { e.stop() }
+
+// kindOf returns a kind of Kubernetes, or one that a CustomResourceDefinition of the cluster defines.
+func (e *Engine) kindOf(gvk schema.GroupVersionKind) (kind, bool) {
+	if k, known := e.registries.kinds[gvk]; known {
+		return k, true
+	}
+	k, known := e.state.kinds[gvk]
+	return k, known
 }
