@@ -4,6 +4,7 @@
 //	engine.go      the cluster, a request, its verdict
 //	judge.go       a request as HTTP, and the response as a verdict
 //	state.go       the objects of the cluster
+//	quota.go       what the objects use of ResourceQuotas
 //	storage.go     the registries' view of them
 //	client.go      a client whose informers have these objects
 //	registries.go  the storages of all kinds, and the handlers on top of them

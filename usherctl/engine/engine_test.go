@@ -23,6 +23,12 @@ const cluster = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: limited}}
 ---
+{apiVersion: v1, kind: Namespace, metadata: {name: full}}
+---
+{apiVersion: v1, kind: ResourceQuota, metadata: {name: pods, namespace: full}, spec: {hard: {pods: 1}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: stored, namespace: full}, spec: {containers: [{name: a, image: b}]}}
+---
 {apiVersion: v1, kind: Pod, metadata: {name: stored, namespace: default}, spec: {nodeName: node, containers: [{name: a, image: b}]}}
 ---
 apiVersion: apiextensions.k8s.io/v1
@@ -121,6 +127,7 @@ func TestJudge(t *testing.T) {
 		"unknown":      {engine.Request{Object: []byte(strings.Replace(pod, `"image"`, `"imag":"c","image"`, 1))}, 201, "", `unknown field "spec.containers[0].imag"`},
 		"strict":       {engine.Request{Strict: true, Object: []byte(strings.Replace(pod, `"image"`, `"imag":"c","image"`, 1))}, 400, "", `unknown field "spec.containers[0].imag"`},
 		"plug-in":      {engine.Request{Namespace: "limited", Object: []byte(pod)}, 201, "", `"requests":{"cpu":"1"}`},
+		"quota":        {engine.Request{Namespace: "full", Object: []byte(pod)}, 403, "ResourceQuota", "exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1"},
 		"no namespace": {engine.Request{Namespace: "absent", Object: []byte(pod)}, 404, "NamespaceLifecycle", `namespaces "absent" not found`},
 		"exists":       {engine.Request{Object: []byte(strings.Replace(pod, `"a"`, `"stored"`, 1))}, 409, "", `pods "stored" already exists`},
 		"mutating":     {engine.Request{Object: []byte(pod)}, 201, "", `"labels":{"by":"policy"}`},

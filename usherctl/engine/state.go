@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +42,10 @@ func newState(r *registries, c Cluster) (*state, error) {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), named(object), err)
 		}
 	}
-	return s, s.addImplied(r, c.Assumed)
+	if err := s.addImplied(r, c.Assumed); err != nil {
+		return nil, err
+	}
+	return s, s.count(r)
 }
 
 func named(object *unstructured.Unstructured) string {
@@ -93,7 +95,10 @@ func (s *state) add(r *registries, given *unstructured.Unstructured) error {
 		return err
 	}
 	legacyscheme.Scheme.Default(typed)
-	s.note(typed)
+	if namespace, is := typed.(*corev1.Namespace); is {
+		namespace.Status.Phase = cmp.Or(namespace.Status.Phase, corev1.NamespaceActive)
+		s.namespaces[namespace.Name] = true
+	}
 	s.typed = append(s.typed, typed)
 	return nil
 }
@@ -114,24 +119,6 @@ func complete(object *unstructured.Unstructured) {
 		}
 		labels[corev1.LabelMetadataName] = object.GetName()
 		object.SetLabels(labels)
-	}
-}
-
-// note notes which Namespaces there are, and gives a ResourceQuota of a file, which no controller has seen, its status.
-func (s *state) note(object runtime.Object) {
-	switch o := object.(type) {
-	case *corev1.Namespace:
-		s.namespaces[o.Name] = true
-		if o.Status.Phase == "" {
-			o.Status.Phase = corev1.NamespaceActive
-		}
-	case *corev1.ResourceQuota:
-		if o.Status.Hard == nil {
-			o.Status.Hard, o.Status.Used = o.Spec.Hard, corev1.ResourceList{}
-			for name := range o.Spec.Hard {
-				o.Status.Used[name] = resource.Quantity{}
-			}
-		}
 	}
 }
 
