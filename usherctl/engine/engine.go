@@ -124,9 +124,8 @@ type Engine struct {
 	chain      admission.Interface
 	custom     http.Handler
 	webhook    Webhook
-	registered []Registered // in the order of their configurations
-	hosts      []string     // of registered, each followed by the true one
-	addresses  *strings.Replacer
+	registered []Registered      // in the order of their configurations
+	hosts      *strings.Replacer // replaces those by which they are called
 	stop       context.CancelFunc
 }
 
@@ -141,10 +140,11 @@ func New(ctx context.Context, c Cluster) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{registries: r, state: s, stored: s.stored, webhook: c.Webhook, custom: http.NotFoundHandler()}
+	var hosts []string
 	for _, object := range s.typed {
-		e.register(object)
+		hosts = append(hosts, e.register(object)...)
 	}
-	e.addresses = strings.NewReplacer(e.hosts...)
+	e.hosts = strings.NewReplacer(hosts...)
 	ctx, e.stop = context.WithCancel(ctx)
 	if err := e.start(ctx); err != nil {
 		e.stop()

@@ -147,7 +147,8 @@ func TestJudge(t *testing.T) {
 		"connect":           {engine.Request{Operation: admissionv1.Connect, Kind: podKind, Name: "a", SubResource: "exec", Object: []byte(exec), Old: []byte(pod)}, 400, "", "does not have a host assigned"},
 		"status":            {engine.Request{Operation: admissionv1.Update, Kind: podKind, Name: "stored", SubResource: "status", Object: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"stored"},"status":{"reason":"Test"}}`)}, 200, "", `"reason":"Test"`},
 		"binding":           {engine.Request{Kind: podKind, Name: "a", Old: []byte(pod), SubResource: "binding", Object: []byte("{apiVersion: v1, kind: Binding, metadata: {name: a}, target: {kind: Node, name: node}}")}, 201, "", "Success"},
-		"address":           {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}")}, 201, "", `"clusterIP":"10.`},
+		"address":           {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}")}, 201, "", `"clusterIP":"`},
+		"given address":     {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 172.20.3.4, ports: [{port: 80, nodePort: 30001}], type: NodePort}}")}, 201, "", `"clusterIP":"172.20.3.4"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.Operation == "" {

@@ -11,8 +11,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +39,9 @@ func (e *Engine) Judge(ctx context.Context, r Request) Verdict {
 	if err != nil {
 		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 	}
+	if e.chain != nil && asked.Kind == corev1.SchemeGroupVersion.WithKind("Service") {
+		e.registries.addresses.Do(func() { e.registries.awaitAddresses(ctx) })
+	}
 	info, err := infos.NewRequestInfo(made)
 	if err != nil {
 		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
@@ -46,6 +51,18 @@ func (e *Engine) Judge(ctx context.Context, r Request) Verdict {
 	answer := httptest.NewRecorder()
 	e.handler(info).ServeHTTP(answer, made.WithContext(ctx))
 	return asked.verdict(answer)
+}
+
+// awaitAddresses waits, for at most five seconds, until the allocator of the addresses of Services works: it tells nobody.
+func (r *registries) awaitAddresses(ctx context.Context) {
+	bare := &Engine{registries: r, state: &state{}, hosts: strings.NewReplacer()} // without admission
+	service := []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"first"},"spec":{"ports":[{"port":80}]}}`)
+	for range 1000 {
+		if ctx.Err() != nil || bare.Judge(ctx, Request{Operation: admissionv1.Create, Object: service}).Allowed() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 var errNoKind = errors.New("no matches for kind")
@@ -202,7 +219,7 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 	if json.Unmarshal(body, v.Refusal) != nil || v.Refusal.Status == "" {
 		v.Refusal = refused(answer.Code, metav1.StatusReasonUnknown, strings.TrimSpace(string(body))).Refusal
 	}
-	v.Refusal.Message = r.engine.addresses.Replace(v.Refusal.Message)
+	v.Refusal.Message = r.engine.hosts.Replace(v.Refusal.Message)
 	return v
 }
 

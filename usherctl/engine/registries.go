@@ -1,18 +1,18 @@
 package engine
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/emicklei/go-restful/v3"
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc/test/bufconn"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	serveroptions "k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -76,6 +77,8 @@ type kind struct {
 type registries struct {
 	kinds  map[schema.GroupVersionKind]kind
 	groups map[schema.GroupVersion]*group
+
+	addresses sync.Once // waits for the allocator of addresses
 }
 
 // group is a version of an API group. Its handlers are made for the first request.
@@ -112,18 +115,16 @@ func newRegistries() (*registries, error) {
 	return r, r.addExtensions()
 }
 
-// storageFactory returns how kube-apiserver stores each kind. Nothing is stored; only the allocator of node ports asks an etcd.
+// storageFactory returns how kube-apiserver stores each kind. Nothing is stored; only the allocator of node ports insists on an etcd,
+// which it has in memory and reaches without a socket.
 func storageFactory() (*serverstorage.DefaultStorageFactory, error) {
-	dir, err := os.MkdirTemp("", "usherctl-")
-	if err != nil {
-		return nil, err
-	}
-	address, _, err := memetcd.Serve(dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
+	listener := bufconn.Listen(1 << 16)
+	memetcd.Serve(listener)
 	etcd := serveroptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
-	etcd.StorageConfig.Transport.ServerList = []string{address}
+	etcd.StorageConfig.Transport.ServerList = []string{"http://etcd.invalid:2379"}
+	etcd.StorageConfig.Transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
+		return func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }, nil
+	}
 	config := kubeapiserver.NewStorageFactoryConfig()
 	config.APIResourceConfig = controlplane.DefaultAPIResourceConfigSource()
 	return config.Complete(etcd).New()
@@ -162,7 +163,7 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 }
 
 // serviceAddresses are those that Services may have: which ones a cluster has is seldom in a file.
-const serviceAddresses = "10.0.0.0/8"
+const serviceAddresses = "0.0.0.0/0"
 
 // serviceInformers return what the allocator of the addresses of Services looks at.
 func serviceInformers() informers.SharedInformerFactory {

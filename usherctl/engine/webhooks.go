@@ -24,24 +24,25 @@ import (
 // ErrNoAnswer is the error of a Webhook that does not know an answer.
 var ErrNoAnswer = errors.New("its answer is not known")
 
-// register returns a configuration whose webhooks the API server's plug-ins call by an address from which the engine knows which one
-// is called: two may have the same Service and path.
-func (e *Engine) register(object runtime.Object) {
+// register changes a webhook configuration so that the API server's plug-ins call its webhooks by hosts from which the engine knows
+// which one is called: two may have the same Service and path. It returns the hosts, each followed by the true one.
+func (e *Engine) register(object runtime.Object) (hosts []string) {
 	switch configuration := object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for i := range configuration.Webhooks {
 			w := &configuration.Webhooks[i]
-			e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", true})
+			hosts = append(hosts, e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", true})...)
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for i := range configuration.Webhooks {
 			w := &configuration.Webhooks[i]
-			e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", false})
+			hosts = append(hosts, e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", false})...)
 		}
 	}
+	return hosts
 }
 
-func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, w Registered) {
+func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, w Registered) []string {
 	original := "https://"
 	if c.Service != nil {
 		w.Path = ptr.Deref(c.Service.Path, "/")
@@ -49,10 +50,10 @@ func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, w Regis
 	} else if at, err := url.Parse(ptr.Deref(c.URL, "")); err == nil {
 		w.Path, original = at.Path, at.Scheme+"://"+at.Host
 	}
-	host := strconv.Itoa(len(e.registered)) + webhookHost
+	host := "https://" + strconv.Itoa(len(e.registered)) + webhookHost
 	e.registered = append(e.registered, w)
-	e.hosts = append(e.hosts, "https://"+host, original)
-	*c = admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + host + w.Path)}
+	*c = admissionregistrationv1.WebhookClientConfig{URL: ptr.To(host + w.Path)}
+	return []string{host, original}
 }
 
 // webhookHost is the end of the names of hosts by which webhooks are called, after their index.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"sort"
 	"sync"
@@ -31,14 +30,8 @@ type store struct {
 	lease   int64
 }
 
-// Serve serves on a socket in a directory.
-func Serve(dir string) (address string, stop func(), err error) {
-	path := dir + "/m.sock"
-	_ = os.Remove(path)
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return "", nil, err
-	}
+// Serve serves at a listener until stop is called.
+func Serve(l net.Listener) (stop func()) {
 	s := &store{rev: 1, values: map[string]*mvccpb.KeyValue{}, changed: make(chan struct{})}
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20))
 	pb.RegisterKVServer(g, s)
@@ -46,7 +39,7 @@ func Serve(dir string) (address string, stop func(), err error) {
 	pb.RegisterLeaseServer(g, s)
 	pb.RegisterMaintenanceServer(g, s)
 	go g.Serve(l)
-	return "unix://" + path, g.Stop, nil
+	return g.Stop
 }
 
 func (s *store) header() *pb.ResponseHeader {
