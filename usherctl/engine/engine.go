@@ -169,6 +169,13 @@ func (e *Engine) start(ctx context.Context) (err error) {
 // Close ends the watches of an engine.
 func (e *Engine) Close() { e.stop() }
 
+// Resource returns the resource of a kind, and reports whether it is namespaced; known is false if neither Kubernetes nor a
+// CustomResourceDefinition of the cluster has the kind, so that a file cannot tell how it is judged.
+func (e *Engine) Resource(gvk schema.GroupVersionKind) (resource schema.GroupVersionResource, namespaced, known bool) {
+	k, known := e.kindOf(gvk)
+	return k.resource, k.namespaced, known
+}
+
 // kindOf returns a kind of Kubernetes, or one that a CustomResourceDefinition of the cluster defines.
 func (e *Engine) kindOf(gvk schema.GroupVersionKind) (kind, bool) {
 	if k, known := e.registries.kinds[gvk]; known {
