@@ -6,6 +6,7 @@ package expression
 
 import (
 	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
@@ -36,7 +37,7 @@ type Compiler struct {
 
 // NewCompiler returns a compiler. The error is a bug.
 func NewCompiler() (*Compiler, error) {
-	return compilerOf(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
+	return compilerOf(environment.MustBaseEnvSet(version.MajorMinor(1, compatibleMinor)).StoredExpressionsEnv())
 }
 
 // compilerOf returns a compiler with the libraries of an environment.

@@ -20,6 +20,10 @@ const (
 	ownMinor    = 37
 )
 
+// compatibleMinor is the minor version of Kubernetes 1 that a compiler is made for, whatever the process says: a program with an API
+// server in it may emulate an older one, or have no version before its flags are read.
+const compatibleMinor = ownMinor - 1
+
 // languageNotes returns what an expression means in the CEL of usher, and does not in that of older versions. Their libraries
 // are not looked at.
 func (s *scope) languageNotes(text string, tree *ast.AST) (notes []string) {
