@@ -1,13 +1,24 @@
 package harness
 
 import (
+	"context"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// Go returns a go command, such as go build, in a folder with the flags of the Makefile: what it needs is compiled only once, also for
+// tests that run without make, or with the race detector.
+func Go(ctx context.Context, dir, command string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{command, "-trimpath"}, args)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	return cmd
+}
 
 // GoFiles returns the Go files of the root module, and of the modules in the named folders.
 func GoFiles(t testing.TB, modules ...string) (files []string) {

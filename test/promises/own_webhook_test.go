@@ -139,7 +139,7 @@ func startOwnWebhook(t *testing.T) (address string, client *http.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "webhook")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "samples/webhook", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := harness.Go(t.Context(), "samples/webhook", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/test/harness"
 )
 
 // sizes are the budgets of lines of Go. One that is passed is raised only in a commit of its own, which says what was weighed.
@@ -99,9 +101,7 @@ func holdBytes(t *testing.T, dir string, most int64) {
 		t.Skip("builds a program")
 	}
 	binary := filepath.Join(t.TempDir(), "program")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", dir, "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := harness.Go(t.Context(), dir, "build", "-ldflags", "-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(binary)

@@ -22,7 +22,7 @@ func TestWhatUsherAdds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", dir, "-o", root+"/"+target, ".").CombinedOutput(); err != nil {
+		if out, err := harness.Go(t.Context(), dir, "build", "-o", root+"/"+target, ".").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}

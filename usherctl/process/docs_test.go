@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -51,7 +50,7 @@ func TestWritingAStepCompiles(t *testing.T) {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay="+file, "-run=^Test(TeamLabel|ANumber)$", "-v", "./mutators", "./admit").CombinedOutput()
+	out, err := harness.Go(t.Context(), "", "test", "-overlay="+file, "-run=^Test(TeamLabel|ANumber)$", "-v", "./mutators", "./admit").CombinedOutput()
 	if err != nil || strings.Count(string(out), "\n--- PASS: ") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}

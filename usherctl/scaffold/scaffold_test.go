@@ -57,9 +57,9 @@ func TestSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "overlay.json"), string(raw))
-	run := exec.CommandContext(t.Context(), "go", "test", "-v", "-overlay="+filepath.Join(dir, "overlay.json"),
+	run := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-v", "-overlay="+filepath.Join(dir, "overlay.json"),
 		"-run=^Test(One|StepTwo|StepThree|TheStepFour)$", "./mutators", "./validators")
-	run.Dir = root
+	run.Dir, run.Env = root, append(os.Environ(), "CGO_ENABLED=0") // the flags of the Makefile: nothing is compiled twice
 	out, err := run.CombinedOutput()
 	if passed := strings.Count(string(out), "\n--- PASS: "); err != nil || passed != 4 {
 		t.Errorf("%d of 4 tests have passed, %v:\n%s", passed, err, out)

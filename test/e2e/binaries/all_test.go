@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -96,18 +95,11 @@ var withoutPrograms = []string{"alerts", "lint"}
 
 // TestTargetsBuildFirst: each target of the Makefile that runs something in test/e2e builds the programs before.
 func TestTargetsBuildFirst(t *testing.T) {
-	module, err := Module()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(module, "..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, filepath.Join(repository(t), "Makefile"))
 	const build = "cd test/e2e && go run ./build &&"
 	runs := map[string][]string{} // the lines that run something in test/e2e, by the target
 	target := ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if m := regexp.MustCompile(`^([a-z0-9-]+):`).FindStringSubmatch(line); m != nil {
 			target = m[1]
 		}

@@ -1,8 +1,11 @@
 package binaries
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,4 +71,45 @@ func repository(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(module, "..", "..")
+}
+
+// TestOneSetOfFlags: everything is compiled with -trimpath and without cgo, as the programs of Kubernetes are, so that no package is
+// compiled twice: the Makefile exports both, CI runs only targets of it, and no code sets others.
+func TestOneSetOfFlags(t *testing.T) {
+	root := repository(t)
+	makefile, ci := read(t, filepath.Join(root, "Makefile")), read(t, filepath.Join(root, ".ci", "run"))
+	for _, line := range []string{"export GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) " + buildFlags, "export CGO_ENABLED := 0"} {
+		if !strings.Contains(makefile, "\n"+line+"\n") {
+			t.Errorf("the Makefile does not have the line %q", line)
+		}
+	}
+	if direct := regexp.MustCompile(`(?m)^[^#\n]*\bgo (build|install|list|run|test|tool|vet)\b.*$`).FindString(ci); direct != "" {
+		t.Errorf(".ci/run has %q, which is no target of the Makefile", direct)
+	}
+	found := 0
+	if err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".go" {
+			return err
+		}
+		for _, set := range regexp.MustCompile(`"(CGO_ENABLED|GOFLAGS)=([^"]+)"`).FindAllStringSubmatch(read(t, file), -1) {
+			if found++; set[2] != "0" && !strings.Contains(set[2], buildFlags) {
+				t.Errorf("%s sets %s; everything is compiled with %s and CGO_ENABLED=0", file, set[0], buildFlags)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found < 6 {
+		t.Errorf("only %d places set flags", found)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -1,7 +1,6 @@
 package binaries
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -32,12 +31,9 @@ func TestOneKubernetesVersion(t *testing.T) {
 // oneVersion returns the version of Kubernetes in a go.mod.
 func oneVersion(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := required(string(text), "k8s.io/kubernetes")
-	staged := regexp.MustCompile(`(?m)^\t(k8s\.io/[a-z-]+) (v0\.\d+\.\d+)( |$)`).FindAllStringSubmatch(string(text), -1)
+	text := read(t, file)
+	version := required(text, "k8s.io/kubernetes")
+	staged := regexp.MustCompile(`(?m)^\t(k8s\.io/[a-z-]+) (v0\.\d+\.\d+)( |$)`).FindAllStringSubmatch(text, -1)
 	for _, module := range staged {
 		if module[2] != "v0."+strings.TrimPrefix(version, "v1.") {
 			t.Errorf("%s: %s is %s, but k8s.io/kubernetes is %s", file, module[1], module[2], version)

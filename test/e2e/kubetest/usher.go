@@ -124,7 +124,7 @@ func (c *Cluster) usherBinary(ctx context.Context) (string, error) {
 // BuildUsherctl builds usherctl as `make build` does, and returns the path of the binary.
 func (c *Cluster) BuildUsherctl(ctx context.Context) (string, error) {
 	file := c.file("bin-usherctl")
-	_, err := c.run(ctx, "", "env", "HOME="+os.Getenv("HOME"), "CGO_ENABLED=0", "go", "build", "-C", "usherctl", "-trimpath", "-o", file, ".")
+	_, err := c.run(ctx, "", "env", "HOME="+os.Getenv("HOME"), "CGO_ENABLED=0", "go", "build", "-C", "usherctl", "-trimpath", "-ldflags=-s -w", "-o", file, ".")
 	return file, err
 }
 
