@@ -29,7 +29,7 @@ export CGO_ENABLED := 0
 compile  = @{ go $(1) -C $(2) $(FLAGS) -v $(3) $(or $(4),.) 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -v dir=$(2) -v target=$(or $(4),.) -f .ci/progress.awk
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build usher install test test-all race e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build usher install test test-all race race-all e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ try: $(if $(CASE),build,usher) ## post three sample reviews to `make run` and sh
 playground: build ## a page on http://localhost:8090 that shows what the steps make of an object, as you type it
 	bin/usherctl playground
 
-build: usher ## build bin/usher and bin/usherctl: a minute or two the first time, then seconds
+build: usher ## build bin/usher and bin/usherctl, which has Kubernetes' own code: some ten minutes the first time, then seconds
 	$(call compile,build,usherctl,-o ../bin/usherctl)
 
 usher:
@@ -65,13 +65,21 @@ test-all: test ## the same, and the tests of the tools
 	cd samples/webhook && go test ./...
 	cd test/bench && go test -short ./...
 
-race: ## the same with the race detector, the long tests and those of releases: some fifteen minutes
-	CGO_ENABLED=1 go test -race -timeout 30m ./...
+# tested lists the packages of a module with tests that link k8s.io/kubernetes, or, with !, that do not.
+tested = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | awk '/^[^ ]+\.test / && $(1)/ k8s\.io\/kubernetes\// {sub(/\.test .*/, ""); print}')
+RACE = CGO_ENABLED=1 go test -race -timeout 30m
+
+race: ## the same with the race detector, the long tests and those of releases; without the detector what links Kubernetes: some fifteen minutes
+	$(RACE) ./...
 	go test ./mutators ./test/process ./colocation/collections ./validators/expression -run 'TestAllocations|TestHeldEqualsComponentHelpers|TestEndsAsTheAPIServer'
-	cd usherctl && CGO_ENABLED=1 go test -race -timeout 30m ./...
-	cd samples/webhook && CGO_ENABLED=1 go test -race ./...
-	cd test/bench && CGO_ENABLED=1 go test -race ./...
+	cd usherctl && $(RACE) $(call tested,!)
+	cd usherctl && go test -timeout 30m $(call tested)
+	cd samples/webhook && $(RACE) ./...
+	cd test/bench && $(RACE) ./...
 	cd deploy/release && go test ./...
+
+race-all: ## what links Kubernetes with the race detector, which CI leaves out: it is compiled for some ten minutes
+	cd usherctl && $(RACE) $(call tested)
 
 e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
