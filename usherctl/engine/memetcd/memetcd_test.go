@@ -22,7 +22,7 @@ func open(t *testing.T) *clientv3.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	address, stop, err := Serve(dir)
+	address, stop, err := ServeIn(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,14 +31,8 @@ type server struct {
 	*store
 }
 
-// Serve serves on a socket in a directory, which must be private: whoever reaches the socket may read and write all. The path of the
-// directory must be short, since that of a socket has at most 107 bytes. The address is one for kube-apiserver's --etcd-servers.
-func Serve(dir string) (address string, stop func(), err error) {
-	path := filepath.Join(dir, "etcd.sock")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", nil, err
-	}
+// Serve serves at a listener until stop is called. Whoever reaches the listener may read and write all.
+func Serve(listener net.Listener) (stop func()) {
 	s := server{store: newStore()}
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(2*maxRequest), grpc.MaxSendMsgSize(math.MaxInt32))
 	pb.RegisterKVServer(g, s)
@@ -46,7 +40,18 @@ func Serve(dir string) (address string, stop func(), err error) {
 	pb.RegisterLeaseServer(g, s)
 	pb.RegisterMaintenanceServer(g, s)
 	go func() { _ = g.Serve(listener) }() // ends with stop
-	return "unix://" + path, func() { g.Stop(); s.endLeases() }, nil
+	return func() { g.Stop(); s.endLeases() }
+}
+
+// ServeIn serves on a socket in a directory, which must be private. The path of the directory must be short, since that of a socket
+// has at most 107 bytes. The address is one for kube-apiserver's --etcd-servers.
+func ServeIn(dir string) (address string, stop func(), err error) {
+	path := filepath.Join(dir, "etcd.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return "", nil, err
+	}
+	return "unix://" + path, Serve(listener), nil
 }
 
 // LeaseGrant grants a lease, at whose end the keys that have it are deleted.
