@@ -13,7 +13,7 @@ import (
 	"usher.dev/usher/admit/document"
 )
 
-// MaxBytes is the maximum size of a file in bytes. Callers check it while they read.
+// MaxBytes is the maximum size in bytes of a document, and of a file of a cluster, which callers check while they read.
 const MaxBytes = 64 << 20
 
 // maxNesting is the maximum nesting of lists.
@@ -75,7 +75,7 @@ func Read(file string, content []byte) (found []Object, problems []error) {
 			problems = append(problems, d.err)
 			continue
 		}
-		objects, wrong := expand(d.Place, d.JSON, metav1.TypeMeta{})
+		objects, wrong := expand(d.Place, d.JSON, d.itemOf)
 		found, problems = append(found, objects...), append(problems, wrong...)
 	}
 	return found, problems
@@ -88,7 +88,7 @@ func AsSent(file string, content []byte) (found []Object, problems []error) {
 			problems = append(problems, d.err)
 			continue
 		}
-		objects, wrong := expand(d.Place, d.JSON, metav1.TypeMeta{})
+		objects, wrong := expand(d.Place, d.JSON, d.itemOf)
 		for i := range objects {
 			objects[i].Duplicate = d.duplicate
 		}
@@ -103,7 +103,8 @@ type Document struct {
 	Raw       []byte // as it is written
 	JSON      []byte
 	err       error
-	duplicate error // a key is set twice
+	duplicate error           // a key is set twice
+	itemOf    metav1.TypeMeta // of an item of a long list, the type if it names none
 }
 
 // Documents is like Read for documents of any content.
@@ -121,19 +122,39 @@ func Documents(file string, content []byte) (found []Document, problems []error)
 	return found, problems
 }
 
-// documents returns the documents of a file that are not empty. Those that cannot be read have an error.
+// documents returns the documents of a file that are not empty, and of long lists the items. Those that cannot be read have an error.
 func documents(file string, content []byte) (all []Document) {
 	for n, text := range split(file, content) {
-		d := Document{Place: Place{File: file, Document: n + 1, Line: text.line}, Raw: text.raw}
-		raw, duplicate, err := text.toJSON()
-		if d.duplicate = duplicate; err != nil {
-			d.err = &Problem{d.Place, err}
-		}
-		if d.JSON = raw; err != nil || string(raw) != "null" {
+		at := Place{File: file, Document: n + 1, Line: text.line}
+		if items := text.itemDocuments(at); items != nil {
+			all = append(all, items...)
+		} else if d := text.document(at); d.err != nil || string(d.JSON) != "null" {
 			all = append(all, d)
 		}
 	}
 	return all
+}
+
+// itemDocuments returns the items of a long list. Nil: the text is to be read as a whole.
+func (t text) itemDocuments(at Place) (all []Document) {
+	itemOf, items := t.items()
+	for n, item := range items {
+		d := item.document(at.item(n + 1))
+		if d.itemOf = itemOf; d.err != nil && !t.json {
+			return nil // items may refer to each other
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func (t text) document(at Place) Document {
+	d := Document{Place: at, Raw: t.raw}
+	var err error
+	if d.JSON, d.duplicate, err = t.toJSON(); err != nil {
+		d.err = &Problem{at, err}
+	}
+	return d
 }
 
 // expand returns the object or, for a list, its items. The items of a list with a type of its own, such as PodList,

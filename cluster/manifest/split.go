@@ -118,6 +118,9 @@ func splitJSON(t text) (texts []text) {
 
 // toJSON returns the document as JSON. Of a key that is set twice the last value counts, and duplicate says which key.
 func (t text) toJSON() (raw []byte, duplicate, err error) {
+	if len(t.raw) > MaxBytes {
+		return nil, nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
+	}
 	if t.json || json.Valid(t.raw) { // JSON is YAML, except for some escapes in strings
 		if err = parse(t.raw); err == nil || !strings.Contains(err.Error(), "duplicate key") {
 			return t.raw, nil, err
