@@ -38,15 +38,21 @@ func NotSent(d Document, err error) report.Report {
 	return report.Report{Subject: d.Subject()}.Failing(report.Call{Outcome: string(handlers.Invalid), Message: err.Error()})
 }
 
+// maxInput is the maximum size of a file or of standard input. Documents have limits of their own; all are kept, as one may count for those
+// before it.
+const maxInput = 1 << 30
+
+var errNoObject = errors.New("holds no object")
+
 // Read reads the objects of a file, see manifest.Read. A document that cannot be read has an error, and the others are read all the same. The
 // source "-" is standard input.
 func Read(source string, in io.Reader) []Document {
 	if source == "-" {
 		source = "standard input"
 	}
-	content, err := io.ReadAll(io.LimitReader(in, manifest.MaxBytes+1))
-	if err == nil && len(content) > manifest.MaxBytes {
-		err = fmt.Errorf("the file is larger than %d MiB", manifest.MaxBytes>>20)
+	content, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(content) > maxInput {
+		err = fmt.Errorf("the file is larger than %d GiB", maxInput>>30)
 	}
 	if err != nil {
 		return []Document{{Source: source, Err: err}}
@@ -66,7 +72,7 @@ func Read(source string, in io.Reader) []Document {
 	}
 	slices.SortStableFunc(documents, func(a, b Document) int { return a.Line - b.Line })
 	if len(documents) == 0 {
-		return []Document{{Source: source, Err: errors.New("holds no object")}}
+		return []Document{{Source: source, Err: errNoObject}}
 	}
 	return documents
 }

@@ -1,11 +1,15 @@
 package requests
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/internal/cli"
 )
 
 // TestVersionOfWorkload: a workload in a version that no API server serves is an error, also where only its pods are reviewed.
@@ -34,5 +38,24 @@ func TestFieldInFile(t *testing.T) {
 		if got := c.of.FieldInFile(c.field); got != c.want {
 			t.Errorf("%s of %s is %s, want %s", c.field, c.of.JSON, got, c.want)
 		}
+	}
+}
+
+// TestEmptyFiles: a file without an object, as helm template writes them, is an error only if no file has any.
+func TestEmptyFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.yaml", "")
+	write("b.yaml", "---\n# Source: chart/templates/none.yaml\n")
+	if got := ReadFiles(cli.Streams{}, []string{dir}, false); len(got) != 2 || got[0].Err == nil || got[1].Err == nil {
+		t.Errorf("nothing but empty files: %+v", got)
+	}
+	write("c.yaml", "{apiVersion: v1, kind: Pod}")
+	if got := ReadFiles(cli.Streams{}, []string{dir}, false); len(got) != 1 || got[0].Err != nil {
+		t.Errorf("empty files beside others: %+v", got)
 	}
 }

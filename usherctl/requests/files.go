@@ -2,6 +2,7 @@ package requests
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,16 +27,24 @@ func readOld(streams cli.Streams, file string) (json.RawMessage, error) {
 	return documents[0].JSON, nil
 }
 
-// ReadFiles reads the files. What cannot be read is a document with an error.
+// ReadFiles reads the files, of which some may hold no object. What cannot be read is a document with an error.
 func ReadFiles(streams cli.Streams, names []string, recursive bool) (all []Document) {
+	var empty []Document
 	for _, name := range names {
 		files, err := ManifestFiles(name, recursive)
 		if err != nil {
 			all = append(all, Document{Source: name, Err: err})
 		}
 		for _, file := range files {
-			all = append(all, ReadFile(streams, file)...)
+			if read := ReadFile(streams, file); errors.Is(read[0].Err, errNoObject) {
+				empty = append(empty, read...)
+			} else {
+				all = append(all, read...)
+			}
 		}
+	}
+	if len(all) == 0 {
+		return empty
 	}
 	return all
 }
