@@ -1,4 +1,4 @@
-// Package parallel asks much of an API server at the same time.
+// Package parallel does much at the same time.
 package parallel
 
 import "sync"
