@@ -132,7 +132,7 @@ func run(ctx context.Context, env tool.Env, o options) error {
 	}
 	switch {
 	case o.output != "text":
-		if err := report.Write(env.Out, o.output, "usherctl doctor", reports); err != nil {
+		if err := report.Write(env.Out, o.output, "usherctl doctor", slices.Values(reports)); err != nil {
 			return err
 		}
 	case ofObjects:

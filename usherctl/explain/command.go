@@ -140,7 +140,7 @@ func run(ctx context.Context, env tool.Env, o options, args []string) error {
 func printExplained(env tool.Env, o options, reports []report.Report) error {
 	code := report.ExitOf(reports).Err("not everything could be judged")
 	if o.output != "text" {
-		if err := report.Write(env.Out, o.output, "usherctl explain", reports); err != nil {
+		if err := report.Write(env.Out, o.output, "usherctl explain", slices.Values(reports)); err != nil {
 			return err
 		}
 		return code

@@ -131,7 +131,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		text.Write(raw)
-		if err := report.JUnit(&text, "usherctl explain", reports); err != nil {
+		if err := report.JUnit(&text, "usherctl explain", slices.Values(reports)); err != nil {
 			t.Fatal(err)
 		}
 		for _, secret := range p.secrets {

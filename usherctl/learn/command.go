@@ -197,7 +197,7 @@ func checkLessons(ctx context.Context, env tool.Env, o options, course Course, l
 		}
 	}
 	if o.output != "text" {
-		if err := report.Write(env.Out, o.output, "usherctl learn", reports); err != nil {
+		if err := report.Write(env.Out, o.output, "usherctl learn", slices.Values(reports)); err != nil {
 			return err
 		}
 	}

@@ -196,7 +196,7 @@ func coverageOf(ctx context.Context, program Program, results []Result, o option
 // printTests prints the cases that did not pass, all with --verbose, and the coverage.
 func printTests(env tool.Env, reports, coverage []report.Report, o options) error {
 	if o.output != "text" {
-		return report.Write(env.Out, o.output, "usherctl test", append(reports, coverage...))
+		return report.Write(env.Out, o.output, "usherctl test", slices.Values(append(reports, coverage...)))
 	}
 	style := env.Style()
 	for _, r := range reports {

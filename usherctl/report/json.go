@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"iter"
 
 	"usher.dev/usher/internal/printable"
 )
@@ -17,10 +18,22 @@ func WriteJSON(to io.Writer, value any) error {
 	return err
 }
 
-// Write writes reports for other programs: as json, or as junit with the name of the command as its suite.
-func Write(to io.Writer, output, command string, reports []Report) error {
+// Write writes reports for other programs: as a json list, one by one as they come, or as junit with the name of the command as its suite.
+func Write(to io.Writer, output, command string, reports iter.Seq[Report]) error {
 	if output == "junit" {
 		return JUnit(to, command, reports)
 	}
-	return WriteJSON(to, reports)
+	before, after := "[\n  ", "[]\n"
+	for r := range reports {
+		raw, err := json.MarshalIndent(r, "  ", "  ")
+		if err == nil {
+			_, err = io.WriteString(to, before+string(printable.JSON(raw)))
+		}
+		if err != nil {
+			return err
+		}
+		before, after = ",\n  ", "\n]\n"
+	}
+	_, err := io.WriteString(to, after)
+	return err
 }

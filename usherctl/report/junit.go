@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"usher.dev/usher/internal/printable"
@@ -43,9 +44,10 @@ type junitProblem struct {
 
 // JUnit prints reports as one JUnit test suite: a test case for each, with a failure for a refusal or a finding, and an
 // error for what could not be judged.
-func JUnit(to io.Writer, suite string, reports []Report) error {
-	s := junitSuite{Name: suite, Tests: len(reports)}
-	for _, r := range reports {
+func JUnit(to io.Writer, suite string, reports iter.Seq[Report]) error {
+	s := junitSuite{Name: suite}
+	for r := range reports {
+		s.Tests++
 		c := junitCase{Class: suite, Name: printable.Lines(cmp.Or(r.Case, r.title()))} // a case has no line, which moves
 		switch r.Exit() {
 		case Unjudged:
@@ -79,24 +81,29 @@ func JUnit(to io.Writer, suite string, reports []Report) error {
 func (r Report) junitProblem() *junitProblem {
 	var text strings.Builder
 	Text(&text, r, Style{})
-	p := &junitProblem{Message: string(r.Verdict), Type: string(r.Verdict), Text: text.String()}
-	if c, _ := r.Decisive(); c.Message != "" {
-		p.Message = printable.Lines(c.Message)
-	}
-	if r.Verdict == Invalid {
-		p.Message = printable.Lines(r.Invalid[0])
-	}
-	if len(r.Unjudged) > 0 && r.Verdict == NotJudged {
-		p.Message = printable.Lines(r.Unjudged[0])
-	}
-	if i := unknownWebhook(r.Webhooks); i >= 0 {
-		p.Message = printable.Lines("of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why)
-	}
+	p := &junitProblem{Type: string(r.Verdict), Text: text.String()}
+	reason, finding := r.reason()
+	p.Message = printable.Lines(cmp.Or(reason, string(r.Verdict)))
+	p.Type = cmp.Or(finding, p.Type)
+	return p
+}
+
+// reason returns the first reason for a verdict, with the id of the finding that it is, if it is one; "" if there is none.
+func (r Report) reason() (text, finding string) {
 	for _, f := range r.Findings {
 		if f.Severity != Info {
-			p.Message, p.Type = printable.Lines(f.Message), f.ID
-			break
+			return f.Message, f.ID
 		}
 	}
-	return p
+	if i := unknownWebhook(r.Webhooks); i >= 0 {
+		return "of webhook " + r.Webhooks[i].Name + " it is not known whether it is called: " + r.Webhooks[i].Why, ""
+	}
+	switch {
+	case len(r.Unjudged) > 0 && r.Verdict == NotJudged:
+		return r.Unjudged[0], ""
+	case len(r.Invalid) > 0 && r.Verdict == Invalid:
+		return r.Invalid[0], ""
+	}
+	c, _ := r.Decisive()
+	return c.Message, ""
 }

@@ -50,6 +50,8 @@ type Subject struct {
 	Webhook string `json:"webhook,omitempty"`
 	// Of names the workload whose pod this is, such as "Deployment web → its pods"; empty for what a file holds.
 	Of string `json:"of,omitempty"`
+	// Owner is the workload of a pod that a cluster has, such as "Deployment shop/web".
+	Owner string `json:"owner,omitempty"`
 }
 
 // Sections are the parts of a report. Each tool fills its own.

@@ -211,7 +211,7 @@ func (r *reviewing) print(reports []report.Report) error {
 		if last := len(reports) - 1; last >= 0 {
 			reports[last].Hint = strings.TrimSpace(reports[last].Hint + "\n" + r.notLooked)
 		}
-		if err := report.Write(r.Out, r.o.output, "usherctl review", reports); err != nil {
+		if err := report.Write(r.Out, r.o.output, "usherctl review", slices.Values(reports)); err != nil {
 			return err
 		}
 		return code

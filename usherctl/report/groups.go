@@ -1,0 +1,91 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"usher.dev/usher/internal/answer"
+	"usher.dev/usher/internal/printable"
+)
+
+// Groups are the reports that say the same of pods of one owner. The first of each stands for all.
+type Groups struct {
+	of  map[string]*group
+	all []*group
+}
+
+type group struct {
+	first Report
+	pods  int
+}
+
+// Add counts a report, and reports whether it says what an earlier one says of another pod of the owner.
+func (g *Groups) Add(r Report) (again bool) {
+	if r.Owner == "" {
+		return false
+	}
+	key := r.Owner + "\n" + r.unnamed()
+	if found := g.of[key]; found != nil {
+		found.pods++
+		return true
+	}
+	if g.of == nil {
+		g.of = map[string]*group{}
+	}
+	g.of[key] = &group{Light(r), 1}
+	g.all = append(g.all, g.of[key])
+	return false
+}
+
+// unnamed returns the text of a report without the subject, its name, the ids of refusals, and the object.
+func (r Report) unnamed() string {
+	replaced := []string{}
+	for _, text := range append([]string{r.Name}, r.refusals()...) {
+		if text != "" {
+			replaced = append(replaced, text, "*")
+		}
+	}
+	r.Subject, r.Before, r.After = Subject{}, nil, nil
+	var b strings.Builder
+	Text(&b, r, Style{})
+	return strings.NewReplacer(replaced...).Replace(b.String())
+}
+
+func (r Report) refusals() (ids []string) {
+	for _, c := range r.Calls {
+		ids = append(ids, c.Refusal)
+	}
+	return ids
+}
+
+// Text prints a line for each group of several pods that a caller shows: the owner, how many they are, why, and one of them.
+func (g *Groups) Text(to io.Writer, style Style, shown func(Report) bool) {
+	printed := false
+	for _, of := range g.all {
+		if of.pods == 1 || !shown(of.first) {
+			continue
+		}
+		verdict := style.Paint(answer.Colors[string(of.first.Verdict)]+";"+answer.Bold, string(of.first.Verdict))
+		reason, _ := of.first.reason()
+		reason, _, _ = strings.Cut(cmp.Or(reason, "no problem"), "\n")
+		_, _ = fmt.Fprintf(to, "%s  %s: %d pods: %s; one is %s (%s)\n", verdict, printable.Lines(of.first.Owner), of.pods, printable.Lines(reason),
+			printable.Lines(of.first.Name), printable.Lines(of.first.Source))
+		printed = true
+	}
+	if printed {
+		_, _ = fmt.Fprintln(to)
+	}
+}
+
+// Light returns a report with what its verdict, its reason and a summary need: of many, the objects and steps are not kept.
+func Light(r Report) Report {
+	r.Before, r.After = nil, nil
+	calls := r.Calls
+	r.Calls = make([]Call, len(calls))
+	for i, c := range calls {
+		r.Calls[i] = Call{Path: c.Path, Outcome: c.Outcome, Message: c.Message, Refusal: c.Refusal}
+	}
+	return r
+}
