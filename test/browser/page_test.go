@@ -144,6 +144,19 @@ func TestErrorsAtTheirLine(t *testing.T) {
 	}
 }
 
+// TestUnknownFields: a field that the kind does not know is a warning at its line, and not marked as refused.
+func TestUnknownFields(t *testing.T) {
+	p := open(t, "", 1280, 860)
+	p.choose("mutate-pods/unknown-fields")
+	shown := eval[[]string](p, `[...document.querySelectorAll("#problems .warn")].map((b) => b.textContent)`)
+	if len(shown) != 8 || !strings.HasPrefix(shown[0], `line `) || !strings.Contains(strings.Join(shown, "\n"), `unknown field "spec.containers[0].futureInContainer": kubectl refuses it`) {
+		t.Errorf("shows %q", shown)
+	}
+	if marked := eval[int](p, `document.querySelectorAll("#numbers .marked").length`); marked != 0 {
+		t.Errorf("%d lines are marked as refused", marked)
+	}
+}
+
 // TestShare: the address of the page has everything that was typed, and only in its fragment, which is never sent.
 func TestShare(t *testing.T) {
 	p := open(t, "", 1280, 860)

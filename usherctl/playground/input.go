@@ -122,16 +122,17 @@ type Answer struct {
 
 // Problem is something that a user can correct: in a tab of the page, at a line counted from 1, or 0.
 type Problem struct {
-	Tab  string `json:"tab"`
-	Line int    `json:"line"`
-	Text string `json:"text"`
+	Tab     string `json:"tab"`
+	Line    int    `json:"line"`
+	Text    string `json:"text"`
+	Warning bool   `json:"warning,omitempty"` // the object is not refused for it
 }
 
 // Object is the result for one object.
 type Object struct {
 	Report report.Report `json:"report"`
 	Stages []Stage       `json:"stages"`
-	Marks  []Problem     `json:"marks"`  // the fields that were refused, at their lines
+	Marks  []Problem     `json:"marks"`  // the fields that were refused or are unknown, at their lines
 	Review string        `json:"review"` // the AdmissionReview of the first route
 }
 
@@ -164,12 +165,14 @@ func objectOf(d requests.Document, text string, body []byte, r report.Report) Ob
 			o.Stages = append(o.Stages, stage)
 		}
 		for _, cause := range call.Causes {
-			o.Marks = append(o.Marks, Problem{"object", places.lineOf(d.FieldInFile(cause.Field)), fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
+			o.Marks = append(o.Marks, Problem{Tab: "object", Line: places.lineOf(d.FieldInFile(cause.Field)),
+				Text: fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
 		}
 	}
 	for _, problem := range r.Invalid {
-		o.Marks = append(o.Marks, Problem{"object", places.lineOf(fieldOf(problem)), problem})
+		o.Marks = append(o.Marks, Problem{Tab: "object", Line: places.lineOf(fieldOf(problem)), Text: problem})
 	}
+	o.Marks = append(o.Marks, unknownIn(d, places, r)...)
 	if r.Verdict == report.Allowed {
 		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
 	}
@@ -183,6 +186,17 @@ func stageOf(s report.Step, path string) Stage {
 		stage.Document = yamlOf(s.After)
 	}
 	return stage
+}
+
+// unknownIn returns the fields that the kind does not know.
+func unknownIn(d requests.Document, places places, r report.Report) (marks []Problem) {
+	for _, f := range r.Strictly() {
+		if _, rest, found := strings.Cut(f.Message, `field "`); found && f.ID == "unknown-field" {
+			field, _, _ := strings.Cut(rest, `"`)
+			marks = append(marks, Problem{Tab: "object", Line: places.lineOf(d.FieldInFile(field)), Text: f.Message, Warning: true})
+		}
+	}
+	return marks
 }
 
 // marksIn returns what was refused at the lines of a whole text.

@@ -99,7 +99,7 @@ func TestPlaygroundStages(t *testing.T) {
 	}
 }
 
-// TestPlaygroundObjects: of several objects the worst is first, and what is refused of a pod that a controller makes is
+// TestPlaygroundObjects: of several objects the worst is first, and what is refused or unknown of a pod that a controller makes is
 // marked in the workload, at its own lines. The verdict is that of `usherctl review`.
 func TestPlaygroundObjects(t *testing.T) {
 	a := askPlayground(t, playground.Input{Object: samples.Manifest("deployment.yaml"), Path: "core"})
@@ -119,6 +119,7 @@ func TestPlaygroundObjects(t *testing.T) {
 	}{
 		{`"13"`, `"99"`, "", "denied", 16, "lifespan"},
 		{"      - name: c\n", "      - name: C_\n", "", "invalid", 19, "spec.template.spec.containers[0].name"},
+		{"      - name: c\n", "      - name: c\n        imag: i\n", "", "allowed", 20, `unknown field "spec.containers[0].imag": kubectl refuses it`},
 		{"  selector: {matchLabels: {app: d}}\n", "", "", "invalid", 10, "spec.selector"},
 		{"", "", "labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n", "not judged", 0, ""},
 	} {

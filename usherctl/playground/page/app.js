@@ -128,14 +128,14 @@ function showProblems() {
     t.querySelector(".count")?.remove();
     if (n > 0) t.append(element("span", "count", ` (${n})`));
   }
-  const here = problemsOf(tab), marked = new Set(here.map((p) => p.line));
+  const here = problemsOf(tab), marked = new Set(here.filter((p) => !p.warning).map((p) => p.line));
   const count = $("text").value.split("\n").length;
   $("numbers").replaceChildren(...Array.from({ length: count }, (_, i) => element("span", marked.has(i + 1) ? "marked" : "", String(i + 1))));
-  if (document.activeElement !== $("text") && here.length) scrollTo(Math.min(...marked));
+  if (document.activeElement !== $("text") && here.length) scrollTo(Math.min(...here.map((p) => p.line)));
   $("numbers").scrollTop = $("text").scrollTop;
-  $("text").setAttribute("aria-invalid", here.length > 0);
+  $("text").setAttribute("aria-invalid", marked.size > 0);
   $("problems").replaceChildren(...here.map((p) => {
-    const b = element("button", "", (p.line > 0 ? `line ${p.line}: ` : "") + p.text);
+    const b = element("button", p.warning ? "warn" : "", (p.line > 0 ? `line ${p.line}: ` : "") + p.text);
     b.type = "button";
     b.addEventListener("click", () => goTo(p.line));
     return element("li", "", b);
@@ -315,6 +315,7 @@ function showCalls(r) {
     for (const [key, value] of Object.entries(c.audit || {})) row("audit " + key, value);
     parts.push(list);
   }
+  for (const w of r.warnings || []) parts.push(element("p", "warn", w));
   for (const n of r.notCalled || []) parts.push(element("p", "quiet", `${n.path} is not called: ${n.why}`));
   $("answer").replaceChildren(...parts);
 }
