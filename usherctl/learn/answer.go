@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	webhookrequest "k8s.io/apiserver/pkg/admission/plugin/webhook/request"
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/internal/answer"
@@ -97,8 +98,8 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	if err := utiljson.Unmarshal(raw, &given); err != nil {
 		return fmt.Sprintf("%s cannot be read as an AdmissionReview: %v", a.Answer, err), nil
 	}
-	if fault := faultOf(given, review.Request.UID, a.Then == "mutated"); fault != "" {
-		return "the API server does not accept the answer: " + fault, nil
+	if err := verify(&given, review.Request.UID, a.Then == "mutated"); err != nil {
+		return "the API server does not accept the answer: " + err.Error(), nil
 	}
 	if then := answer.Outcome(given.Response); then != a.Then {
 		return fmt.Sprintf("by this answer the request is %s, and not %s", then, a.Then), nil
@@ -109,27 +110,13 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	return l.gives(review.Request.Object.Raw, given.Response.Patch, a.After)
 }
 
-// faultOf returns why the API server does not accept an answer, or "". The rules come from admission.k8s.io/v1: see
-// "Response" in the page about dynamic admission control of Kubernetes' documentation.
-func faultOf(answer admissionv1.AdmissionReview, uid types.UID, mutating bool) string {
-	r := answer.Response
-	switch {
-	case answer.Kind != "AdmissionReview" || answer.APIVersion != "admission.k8s.io/v1":
-		return fmt.Sprintf("kind and apiVersion are %q and %q, and must be AdmissionReview and admission.k8s.io/v1", answer.Kind, answer.APIVersion)
-	case r == nil:
-		return "it has no response"
-	case r.UID != uid:
-		return fmt.Sprintf("response.uid is %q, and must be that of the request, %q", r.UID, uid)
-	case !mutating && (len(r.Patch) > 0 || r.PatchType != nil):
-		return "a validating webhook may not answer with a patch or a patchType"
-	case len(r.Patch) > 0 && r.PatchType == nil:
-		return "response.patch is there, but not response.patchType"
-	case len(r.Patch) == 0 && r.PatchType != nil:
-		return "response.patchType is there, but not response.patch"
-	case r.PatchType != nil && *r.PatchType != admissionv1.PatchTypeJSONPatch:
-		return fmt.Sprintf("response.patchType is %q, and must be JSONPatch", *r.PatchType)
+// verify returns why the API server does not accept an answer.
+func verify(given *admissionv1.AdmissionReview, uid types.UID, mutating bool) error {
+	r, err := webhookrequest.VerifyAdmissionResponse(uid, mutating, given)
+	if err == nil && len(r.Patch) > 0 && r.PatchType != admissionv1.PatchTypeJSONPatch {
+		err = fmt.Errorf("unsupported patch type %q: it knows only JSONPatch", r.PatchType)
 	}
-	return ""
+	return err
 }
 
 // objectIn returns a YAML or JSON file of a folder as JSON.
