@@ -144,11 +144,11 @@ var methods = map[admissionv1.Operation]string{admissionv1.Create: http.MethodPo
 func (r *asked) request(k kind, object *unstructured.Unstructured) (*http.Request, error) {
 	path := root(k.resource.Group) + "/" + k.resource.GroupVersion().String()
 	if k.namespaced {
-		path += "/namespaces/" + r.Namespace
+		path += "/namespaces/" + url.PathEscape(r.Namespace)
 	}
 	path += "/" + k.resource.Resource
 	if r.Operation != admissionv1.Create || r.SubResource != "" {
-		path += "/" + r.Name
+		path += "/" + url.PathEscape(r.Name)
 	}
 	if r.SubResource != "" {
 		path += "/" + r.SubResource

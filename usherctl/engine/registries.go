@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc/test/bufconn"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -32,6 +34,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/controlplane"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
@@ -53,6 +56,7 @@ import (
 	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	storagemigrationrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 
 	"usher.dev/usher/usherctl/engine/memetcd"
 )
@@ -125,6 +129,7 @@ func storageFactory() (*serverstorage.DefaultStorageFactory, error) {
 	etcd.StorageConfig.Transport.EgressLookup = func(egressselector.NetworkContext) (utilnet.DialFunc, error) {
 		return func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }, nil
 	}
+	etcd.DefaultStorageMediaType = runtime.ContentTypeProtobuf // an answer has been encoded so, and decoded: [] is null then
 	config := kubeapiserver.NewStorageFactoryConfig()
 	config.APIResourceConfig = controlplane.DefaultAPIResourceConfigSource()
 	return config.Complete(etcd).New()
@@ -156,7 +161,7 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 		coordinationrest.RESTStorageProvider{}, discoveryrest.StorageProvider{}, networkingrest.RESTStorageProvider{},
 		noderest.RESTStorageProvider{}, policyrest.RESTStorageProvider{}, rbacrest.RESTStorageProvider{Authorizer: allow},
 		schedulingrest.RESTStorageProvider{}, storagerest.RESTStorageProvider{}, flowcontrolrest.RESTStorageProvider{InformerFactory: f},
-		appsrest.StorageProvider{}, eventsrest.RESTStorageProvider{TTL: time.Hour},
+		storagemigrationrest.RESTStorageProvider{}, appsrest.StorageProvider{}, eventsrest.RESTStorageProvider{TTL: time.Hour},
 		admissionregistrationrest.RESTStorageProvider{Authorizer: allow, DiscoveryClient: client.Discovery()},
 		resourcerest.RESTStorageProvider{NamespaceClient: client.CoreV1().Namespaces(), Authorizer: allow},
 	}, err
@@ -217,8 +222,15 @@ func (g *group) install() (http.Handler, error) {
 	container := restful.NewContainer()
 	container.ServeMux = http.NewServeMux()
 	container.Router(restful.CurlyRouter{})
+	container.ServiceErrorHandler(noRoute)
 	_, _, err := version.InstallREST(container)
 	return container, err
+}
+
+// noRoute answers a request for which there is no handler, a PUT without a name, as the API server does.
+func noRoute(e restful.ServiceError, r *restful.Request, w *restful.Response) {
+	status := apierrors.NewGenericServerResponse(e.Code, "", schema.GroupResource{}, "", e.Message, 0, false)
+	responsewriters.ErrorNegotiated(status, legacyscheme.Codecs, schema.GroupVersion{}, w, r.Request)
 }
 
 func root(group string) string {

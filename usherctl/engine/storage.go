@@ -47,7 +47,8 @@ func (g getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 	if err != nil {
 		return generic.RESTOptions{}, err
 	}
-	return generic.RESTOptions{StorageConfig: config, ResourcePrefix: prefixOf(resource), DeleteCollectionWorkers: 1, Decorator: open}, nil
+	return generic.RESTOptions{StorageConfig: config, ResourcePrefix: prefixOf(resource), DeleteCollectionWorkers: 1, Decorator: open,
+		EnableGarbageCollection: true}, nil
 }
 
 func open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), create, _ func() runtime.Object,
