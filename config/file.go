@@ -85,10 +85,15 @@ func read(file string) ([]byte, poll.Sum, error) {
 
 func parsed(name string, raw []byte, schema Schema) (*Policy, error) {
 	policy, problems := Parse(raw, schema)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("policy %s:\n  %w", name, errors.Join(indent(problems)...))
+	return policy, Refusal(name, problems)
+}
+
+// Refusal returns the error for a policy with problems, a line for each; nil without any.
+func Refusal(name string, problems []error) error {
+	if len(problems) == 0 {
+		return nil
 	}
-	return policy, nil
+	return fmt.Errorf("policy %s:\n  %w", name, errors.Join(indent(problems)...))
 }
 
 // indent indents each problem but the first.

@@ -29,6 +29,8 @@ type Section[T any] struct {
 	// ReadsNamespace, if set, reports whether a field needs to know Namespaces. It gets the names of all fields with their
 	// values in JSON, the section's name first. Fields that are called namespaceSelector, and are not empty, always do.
 	ReadsNamespace func(name string, value any) bool
+	// Trial, if set, returns what the section adds to pods, for an API server to validate; nil: nothing.
+	Trial func(section T, at *field.Path) *Trial
 	// Setting marks a section without which nothing is switched off, such as one of exceptions.
 	Setting bool
 }
@@ -59,6 +61,7 @@ type part struct {
 	checkWith      func(*Policy) field.ErrorList
 	warnings       func(*Policy) []string
 	readsNamespace func(name string, value any) bool
+	trial          func() *Trial
 }
 
 func (s Section[T]) row() row {
@@ -79,6 +82,9 @@ func (s Section[T]) part(value T) part {
 	}
 	if s.Warnings != nil {
 		p.warnings = func(policy *Policy) []string { return s.Warnings(value, policy, at) }
+	}
+	if s.Trial != nil {
+		p.trial = func() *Trial { return s.Trial(value, at) }
 	}
 	return p
 }

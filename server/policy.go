@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
@@ -15,6 +17,30 @@ import (
 	"usher.dev/usher/server/ratelimit"
 	"usher.dev/usher/server/webhooks"
 )
+
+// accept returns an error for a policy that must not be used. The API server is not asked about the first one, so that usher starts
+// without it; what it says of another one, run follows.
+func (s *service) accept(policy *config.Policy) (j judgement, err error) {
+	if err := s.usable(policy); err != nil {
+		return j, err
+	}
+	j.of = policy.Trials()
+	if s.inForce.Load() != nil {
+		j = s.trials.judge(j.of)
+	}
+	return j, config.Refusal(s.Config, j.refused)
+}
+
+// logPolicy logs that a policy is in force, and what is probably not meant.
+func (s *service) logPolicy(policy *config.Policy) {
+	for _, warning := range policy.Warnings() {
+		s.Log.Warn("policy: " + warning)
+	}
+	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
+	s.warnOfEnds()
+	off := strings.Join(policy.LeftOut(s.Suites.Schema()), ",")
+	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": off}).Info("policy in force")
+}
 
 // usable returns an error for a policy without a required section. It does so, too, for a policy that depends on namespaces if none can
 // be known: what it selects by their labels would be selected never, and what it restricts be allowed.

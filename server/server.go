@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +38,7 @@ type service struct {
 	closed    func(context.Context) // closes what Record has opened
 	reviews   *handlers.Metrics
 	policy    policyMetrics
+	trials    *trials
 	inForce   atomic.Pointer[config.Policy]
 	live      atomic.Pointer[http.Handler] // the routes of the policy in force
 	hooks     []webhooks.Hook              // that the policy in force needs
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 // newService returns a service that has opened nothing.
 func newService(o Options) *service {
 	s := &service{Options: o, limits: ratelimit.New(time.Now), metrics: prometheus.NewRegistry(), policy: newPolicyMetrics(),
-		closed: func(context.Context) {}}
+		trials: newTrials(o.Log), closed: func(context.Context) {}}
 	inFlight := handlers.NewLimits(o.MaxInFlight)
 	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
 	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}
@@ -117,6 +117,9 @@ func (s *service) open(ctx context.Context, policy *config.Policy) error {
 	if err := s.openCallers(ctx); err != nil {
 		return err
 	}
+	if err := s.openTrials(ctx); err != nil {
+		return err
+	}
 	s.use(policy, nil)
 	if err := s.openCertificate(ctx); err != nil {
 		return err
@@ -143,8 +146,9 @@ func (s *service) openCluster(ctx context.Context, policy *config.Policy) (err e
 
 // use activates a policy, or keeps the current one if the new one is invalid.
 func (s *service) use(policy *config.Policy, err error) {
+	var judged judgement
 	if err == nil {
-		err = s.usable(policy)
+		judged, err = s.accept(policy)
 	}
 	if err != nil {
 		s.policy.current.Set(0)
@@ -165,11 +169,6 @@ func (s *service) use(policy *config.Policy, err error) {
 	s.live.Store(&handler)
 	s.inForce.Store(policy)
 	s.policy.changed()
-	for _, warning := range policy.Warnings() {
-		s.Log.Warn("policy: " + warning)
-	}
-	s.warnOfForgers(config.SectionOf[ratelimit.Policy](policy))
-	s.warnOfEnds()
-	off := strings.Join(policy.LeftOut(s.Suites.Schema()), ",")
-	s.Log.WithFields(logrus.Fields{"file": cmp.Or(s.Config, "embedded default"), "off": off}).Info("policy in force")
+	s.trials.use(judged)
+	s.logPolicy(policy)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,7 +22,7 @@ import (
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/views"
-	"usher.dev/usher/internal/podvalidation"
+	"usher.dev/usher/internal/check"
 )
 
 // reservation refuses reservations that the scheduler could not serve, that no pod or every pod could use, and changes
@@ -100,14 +102,14 @@ func checkTemplate(template *document.Value) field.ErrorList {
 
 // checkAmounts checks what the pod requests, which the API server does for pods only.
 func checkAmounts(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
-	problems := podvalidation.Amounts(spec.Overhead, at.Child("overhead"))
+	problems := badAmounts(spec.Overhead, at.Child("overhead"))
 	if spec.Resources != nil {
-		problems = append(problems, podvalidation.Reserved(spec.Resources, at.Child("resources"))...)
+		problems = append(problems, badRequirements(spec.Resources, at.Child("resources"))...)
 	}
 	check := func(containers []corev1.Container, at *field.Path) {
 		for i := range containers {
 			at := at.Index(i).Child("resources")
-			problems = append(problems, podvalidation.Reserved(&containers[i].Resources, at)...)
+			problems = append(problems, badRequirements(&containers[i].Resources, at)...)
 			if d := devicesOfTemplate(&containers[i], at); d != nil && len(d.fractions()) == 0 { // those are refused above
 				problems = append(problems, d.contradictions()...)
 			}
@@ -115,6 +117,34 @@ func checkAmounts(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	}
 	check(spec.InitContainers, at.Child("initContainers"))
 	check(spec.Containers, at.Child("containers"))
+	return problems
+}
+
+// badRequirements returns the limits and requests that no pod may have. A device needs no limit here, because no container runs with it.
+func badRequirements(r *corev1.ResourceRequirements, at *field.Path) field.ErrorList {
+	at, problems := at.Child("requests"), append(badAmounts(r.Limits, at.Child("limits")), badAmounts(r.Requests, at.Child("requests"))...)
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+		request, limit := r.Requests[name], r.Limits[name]
+		if _, limited := r.Limits[name]; limited && request.Cmp(limit) > 0 {
+			problems = append(problems, field.Invalid(at.Key(string(name)), request.String(),
+				fmt.Sprintf("must be at most the limit, %s; lower it, or raise the limit", &limit)))
+		}
+	}
+	return problems
+}
+
+// badAmounts returns the amounts that no pod may have: negative ones, parts of a device, and those of a wrong name.
+func badAmounts(all corev1.ResourceList, at *field.Path) (problems field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		amount, at := all[name], at.Key(string(name))
+		problems = append(problems, check.Key(string(name), at)...)
+		device := strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+		if amount.Sign() < 0 {
+			problems = append(problems, field.Invalid(at, amount.String(), "must be 0 or more"))
+		} else if device && amount.MilliValue()%1000 != 0 {
+			problems = append(problems, field.Invalid(at, amount.String(), "must be a whole number"))
+		}
+	}
 	return problems
 }
 

@@ -13,7 +13,6 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/check"
-	"usher.dev/usher/internal/podvalidation"
 )
 
 // Sidecars is the policy on sidecar injection. The injections are applied in order.
@@ -41,7 +40,7 @@ type Spec struct {
 }
 
 // Section is the section sidecars.
-var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check,
+var Section = config.Section[Sidecars]{Name: "sidecars", Check: Sidecars.check, Trial: Sidecars.trial,
 	Tag: `doc:"what new pods get, unless they have it already: containers, volumes, pull secrets, variables"`}
 
 // check returns all problems of the section.
@@ -81,14 +80,13 @@ func (in *Spec) check(at *field.Path) (problems field.ErrorList) {
 }
 
 func (in *Spec) checkContainers(at *field.Path) (problems field.ErrorList) {
-	problems = podvalidation.Containers(in.Containers, false, in.Volumes, at.Child("containers"))
-	problems = append(problems, podvalidation.Containers(in.InitContainers, true, in.Volumes, at.Child("initContainers"))...)
 	seen := map[string]bool{}
 	for _, list := range []struct {
 		at         *field.Path
 		containers []corev1.Container
 	}{{at.Child("containers"), in.Containers}, {at.Child("initContainers"), in.InitContainers}} {
 		for i, c := range list.containers {
+			problems = append(problems, check.LabelName(c.Name, list.at.Index(i).Child("name"))...)
 			problems = append(problems, checkTexts(&c, list.at.Index(i))...)
 			problems = append(problems, in.checkWindows(c.SecurityContext, list.at.Index(i).Child("securityContext"))...)
 			if seen[c.Name] {
@@ -129,9 +127,13 @@ func checkTexts(c *corev1.Container, at *field.Path) (problems field.ErrorList) 
 	return append(problems, checkNoPlaceholder(rest, at)...)
 }
 
-// checkParts checks what an injection adds besides containers.
+// checkParts checks what an injection adds besides containers. Like that of containers, the check leaves to an API server what is not
+// of usher: see trial.
 func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
-	problems = podvalidation.Volumes(in.Volumes, at.Child("volumes"))
+	problems = check.Named(in.Volumes, at.Child("volumes"), func(v *corev1.Volume) string { return v.Name },
+		func(v *corev1.Volume, at *field.Path) field.ErrorList {
+			return check.LabelName(v.Name, at.Child("name"))
+		})
 	for i, v := range in.Volumes {
 		problems = append(problems, checkNoPlaceholder(v, at.Child("volumes").Index(i))...)
 	}
@@ -140,14 +142,17 @@ func (in *Spec) checkParts(at *field.Path) (problems field.ErrorList) {
 		func(s *corev1.LocalObjectReference, at *field.Path) field.ErrorList {
 			return check.ObjectName(s.Name, at.Child("name"))
 		})...)
-	problems = append(problems, podvalidation.Env(in.Env, in.Volumes, at.Child("env"))...)
 	problems = append(problems, check.Named(in.Env, at.Child("env"), func(v *corev1.EnvVar) string { return v.Name },
 		func(*corev1.EnvVar, *field.Path) field.ErrorList { return nil })...)
 	env := corev1.Container{Env: in.Env}
 	for path, text := range texts(&env, at) {
 		problems = append(problems, checkPlaceholders(*text, path)...)
 	}
-	problems = append(problems, podvalidation.Mounts(in.VolumeMounts, at.Child("volumeMounts"))...)
+	for i, m := range in.VolumeMounts {
+		if slices.ContainsFunc(in.VolumeMounts[:i], func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath }) {
+			problems = append(problems, field.Duplicate(at.Child("volumeMounts").Index(i).Child("mountPath"), m.MountPath))
+		}
+	}
 	return append(problems, checkNoPlaceholder(in.VolumeMounts, at.Child("volumeMounts"))...)
 }
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"usher.dev/usher/internal/podvalidation"
+	"usher.dev/usher/usherctl/review/podvalidation"
 )
 
 // The restart policies that pods, the templates of services and those of jobs may have. An empty one is Always.

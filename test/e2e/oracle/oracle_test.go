@@ -6,8 +6,6 @@
 //	conditions_test.go  the match conditions: they exclude only updates of fields that no check reads
 //	placement_test.go   node selectors and tolerations: the verdicts are those of the API server's own plugins
 //	edits_test.go       randomly edited samples: the API server can use every answer
-//	storable_test.go    drawn sidecars: the policy loads those, and only those, that the API server stores
-//	sidecar_test.go     how they are drawn
 //	plugin_test.go      the API server's side
 //	sample_test.go      the samples, their goldens, and the requests that they came from
 package oracle

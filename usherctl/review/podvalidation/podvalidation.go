@@ -1,6 +1,4 @@
-// Package podvalidation checks the parts of a pod that a policy injects by the rules of the API server (Kubernetes 1.37, with
-// its defaults): what it refuses in every pod. It leaves out what depends on the pod, such as its operating system, and
-// refuses nothing that the API server stores. TestStorable in test/e2e compares the two.
+// Package podvalidation checks the containers and volumes of a pod by the rules of the API server (Kubernetes 1.37, with its defaults).
 package podvalidation
 
 import (
