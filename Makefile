@@ -44,13 +44,13 @@ try: $(if $(CASE),build,usher) ## post three sample reviews to `make run` and sh
 playground: build ## a page on http://localhost:8090 that shows what the steps make of an object, as you type it
 	bin/usherctl playground
 
-build: usher ## build bin/usher and bin/usherctl, which has Kubernetes' own code: some ten minutes the first time, then seconds
+build: usher ## build bin/usher and bin/usherctl, which has Kubernetes' own code: up to ten minutes the first time, then seconds
 	$(call compile,build,usherctl,-o ../bin/usherctl)
 
 usher:
 	$(call compile,build,.,-o bin/usher)
 
-install: ## put usher and usherctl into the folder of go install, so that they run anywhere; usherctl also as `kubectl usher`
+install: ## put usher and usherctl into the folder of go install, so that they run anywhere; usherctl also as `kubectl usher`; as long as make build
 	$(call compile,install,.)
 	$(call compile,install,usherctl)
 	@at=$$(go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"); ln -sf usherctl "$$at/kubectl-usher"; \
@@ -170,7 +170,7 @@ image: ## build the container image (IMAGE=usher:dev); PROGRAM=usherctl: that of
 image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image, or bin/usherctl-image
 	cd deploy/release && go run . image --version "$(VERSION)" --program $(PROGRAM) --image "$(IMAGE)" --out ../../bin/$(if $(filter-out usher,$(PROGRAM)),$(PROGRAM)-)image
 
-release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release; see docs/release.md
+release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release, half an hour the first time; see docs/release.md
 	cd deploy/release && go run . archives --version "$(VERSION)" --out ../../bin/release
 
 vuln: ## govulncheck, where its database can be reached
