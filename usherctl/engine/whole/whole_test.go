@@ -1,0 +1,166 @@
+package whole
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// start starts a server that ends with the test.
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func clientOf(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// eventually waits until a condition is nil.
+func eventually(t *testing.T, condition func() error) {
+	t.Helper()
+	var err error
+	for range 600 {
+		if err = condition(); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error(err)
+}
+
+var web = corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
+
+// TestWhole: what a person expects of a cluster is there: namespaces, accounts, roles, quotas and the removal of Namespaces.
+func TestWhole(t *testing.T) {
+	s := start(t, Options{Controllers: true})
+	client, ctx := clientOf(t, s.Config), t.Context()
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
+	if _, err := client.CoreV1().ResourceQuotas("shop").Create(ctx, quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		_, err := client.CoreV1().Pods("shop").Create(ctx, &web, metav1.CreateOptions{})
+		return err
+	})
+	eventually(t, func() error {
+		q, err := client.CoreV1().ResourceQuotas("shop").Get(ctx, "few", metav1.GetOptions{})
+		if used := q.Status.Used.Pods(); err == nil && used.String() != "1" {
+			return errors.New("used: " + used.String())
+		}
+		return err
+	})
+	t.Run("roles", func(t *testing.T) { testRoles(t, s, client) })
+	if err := client.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.New("the Namespace is still there")
+		}
+		return nil
+	})
+	s.Stop()
+	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
+		t.Errorf("%s: %v, want none after the end", s.Dir, err)
+	}
+	if c, err := net.Dial("tcp", strings.TrimPrefix(s.Config.Host, "https://")); err == nil {
+		_ = c.Close()
+		t.Error("it listens after the end")
+	}
+}
+
+// testRoles: somebody with the role view may see pods, and nobody without a certificate may see anything.
+func testRoles(t *testing.T, s *Server, client kubernetes.Interface) {
+	ctx := t.Context()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "jane"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: "Group", Name: "readers"}}}
+	if _, err := client.RbacV1().RoleBindings("shop").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	path, err := s.Kubeconfig("jane", "readers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%s: mode %v, %v; want one that only its owner reads", path, info.Mode(), err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jane := clientOf(t, config)
+	eventually(t, func() error { _, err := jane.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{}); return err })
+	if _, err := jane.CoreV1().Pods("shop").Create(ctx, &web, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a reader creates a pod: %v", err)
+	}
+	if _, err := clientOf(t, rest.AnonymousClientConfig(config)).CoreV1().Pods("shop").List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("without a certificate: %v", err)
+	}
+}
+
+// versionVariable is the environment variable with the version that TestEmulated emulates in a process of its own.
+const versionVariable = "USHER_TEST_EMULATED"
+
+// TestEmulated: each version is emulated, in a process of its own, and another one is refused.
+func TestEmulated(t *testing.T) {
+	if version := os.Getenv(versionVariable); version != "" {
+		testEmulated(t, version)
+		return
+	}
+	if _, err := Start(t.Context(), Options{Version: "1.33"}); err == nil || !strings.Contains(err.Error(), "1.33 cannot be emulated; choose one of 1.37") {
+		t.Errorf("1.33: %v", err)
+	}
+	for _, version := range Versions()[1:] {
+		t.Run(version, func(t *testing.T) {
+			c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestEmulated$")
+			c.Env = append(os.Environ(), versionVariable+"="+version)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+func testEmulated(t *testing.T, version string) {
+	s := start(t, Options{Version: version, AllowAll: true})
+	info, err := discovery.NewDiscoveryClientForConfigOrDie(s.Config).ServerVersion()
+	if err != nil || info.EmulationMajor+"."+info.EmulationMinor != version {
+		t.Errorf("it emulates %+v, %v; want %s", info, err, version)
+	}
+	config := rest.CopyConfig(s.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "jane"}
+	if _, err := clientOf(t, config).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("anybody may do everything: %v", err)
+	}
+}
