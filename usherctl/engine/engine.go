@@ -8,6 +8,7 @@
 //	storage.go     the registries' view of them
 //	client.go      a client whose informers have these objects
 //	registries.go  the storages of all kinds, and the handlers on top of them
+//	eviction.go    evictions of pods
 //	custom.go      custom resources
 //	chain.go       the admission plug-ins
 //	webhooks.go    the calls of webhooks

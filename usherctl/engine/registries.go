@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"net"
@@ -45,6 +48,7 @@ import (
 	batchrest "k8s.io/kubernetes/pkg/registry/batch/rest"
 	certificatesrest "k8s.io/kubernetes/pkg/registry/certificates/rest"
 	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
+	podstorage "k8s.io/kubernetes/pkg/registry/core/pod/storage"
 	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
 	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
 	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
@@ -57,6 +61,7 @@ import (
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
 	storagemigrationrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"usher.dev/usher/usherctl/engine/memetcd"
 )
@@ -112,6 +117,9 @@ func newRegistries() (*registries, error) {
 		if err != nil {
 			return nil, fmt.Errorf("API group %q: %w", p.GroupName(), err)
 		}
+		if eviction, is := info.VersionedResourcesStorageMap["v1"]["pods/eviction"].(*podstorage.EvictionREST); is {
+			info.VersionedResourcesStorageMap["v1"]["pods/eviction"] = evictions{eviction, factory.NewConfig}
+		}
 		if err := r.add(&info); err != nil {
 			return nil, err
 		}
@@ -144,9 +152,14 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := newTokens()
+	if err != nil {
+		return nil, err
+	}
 	allow, f := authorizerfactory.NewAlwaysAllowAuthorizer(), serviceInformers()
 	core, err := corerest.New(corerest.Config{
-		GenericConfig: corerest.GenericConfig{StorageFactory: factory, EventTTL: time.Hour, LoopbackClientConfig: loopback(), Informers: f},
+		GenericConfig: corerest.GenericConfig{StorageFactory: factory, EventTTL: time.Hour, LoopbackClientConfig: loopback(), Informers: f,
+			ServiceAccountIssuer: tokens, ExtendExpiration: true, MaxExtendedExpiration: serviceaccount.ExpirationExtensionSeconds * time.Second},
 		Proxy: corerest.ProxyConfig{Transport: loopback().Transport,
 			KubeletClientConfig: kubeletclient.KubeletClientConfig{Port: 10250, PreferredAddressTypes: []string{"Hostname"}}},
 		Services: corerest.ServicesConfig{ClusterIPRange: *addresses, NodePortRange: utilnet.PortRange{Base: 30000, Size: 2768},
@@ -165,6 +178,15 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 		admissionregistrationrest.RESTStorageProvider{Authorizer: allow, DiscoveryClient: client.Discovery()},
 		resourcerest.RESTStorageProvider{NamespaceClient: client.CoreV1().Namespaces(), Authorizer: allow},
 	}, err
+}
+
+// newTokens returns what makes the tokens of ServiceAccounts. Nobody trusts its key.
+func newTokens() (serviceaccount.TokenGenerator, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return serviceaccount.JWTTokenGenerator("https://"+loopbackHost, key)
 }
 
 // serviceAddresses are those that Services may have: which ones a cluster has is seldom in a file.
