@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -53,7 +52,7 @@ func (r *registries) addExtensions() error {
 func establish(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, map[schema.GroupVersionKind]kind, error) {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-		return nil, nil, fmt.Errorf("CustomResourceDefinition %s: %w", object.GetName(), err)
+		return nil, nil, err
 	}
 	apiserver.Scheme.Default(definition)
 	definition.Status.AcceptedNames, definition.Status.StoredVersions = definition.Spec.Names, nil

@@ -18,6 +18,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -75,6 +76,8 @@ type Request struct {
 	Operation   admissionv1.Operation
 	// Old is the stored object of an UPDATE, a DELETE, a CONNECT or a subresource, JSON or YAML; empty: that of the cluster.
 	Old []byte
+	// New says that there is no stored object of this name, even if the cluster has one: what is created is among its files.
+	New bool
 
 	User   string
 	Groups []string
@@ -130,7 +133,20 @@ type Engine struct {
 	stop       context.CancelFunc
 }
 
-// New returns an engine of a cluster, which the caller closes. The error names an object that an API server could not have stored.
+// ObjectError is the error of an object of a cluster that an API server could not have stored.
+type ObjectError struct {
+	Object *unstructured.Unstructured
+	Err    error
+}
+
+func (e *ObjectError) Error() string {
+	return fmt.Sprintf("%s %s: %v", e.Object.GetKind(), named(e.Object), e.Err)
+}
+
+// Unwrap returns the error without the name of the object.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// New returns an engine of a cluster, which the caller closes. The error is an ObjectError if it is about an object.
 func New(ctx context.Context, c Cluster) (*Engine, error) {
 	r, err := loaded()
 	if err != nil {

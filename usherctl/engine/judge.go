@@ -121,6 +121,9 @@ func (r *asked) http() (*http.Request, error) {
 
 // bring makes the stored object that the request has.
 func (r *asked) bring(k kind) error {
+	if r.New {
+		r.key = keyOf(k.resource.GroupResource(), r.Namespace, r.Name)
+	}
 	if len(r.Old) == 0 {
 		return nil
 	}

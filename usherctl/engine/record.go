@@ -16,8 +16,8 @@ import (
 type asked struct {
 	Request
 	engine *Engine
-	key    string          // of the stored object that the request brings
-	old    json.RawMessage // the object under key
+	key    string          // of the stored object that the request brings, or of that which there is not
+	old    json.RawMessage // the object under key; nil: none
 	seen   *attributes
 
 	mu       sync.Mutex // validating webhooks are called side by side
@@ -39,8 +39,8 @@ func requestFrom(ctx context.Context) *asked {
 
 // object returns a stored object.
 func (r *asked) object(key string) (text json.RawMessage, found bool) {
-	if r.old != nil && key == r.key {
-		return r.old, true
+	if r.key != "" && key == r.key {
+		return r.old, r.old != nil
 	}
 	text, found = r.engine.stored[key]
 	return text, found

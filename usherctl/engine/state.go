@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -33,13 +32,13 @@ func newState(r *registries, c Cluster) (*state, error) {
 	for _, object := range c.Objects {
 		if object.GroupVersionKind() == definitionKind {
 			if err := s.define(object); err != nil {
-				return nil, err
+				return nil, &ObjectError{object, err}
 			}
 		}
 	}
 	for _, object := range c.Objects {
 		if err := s.add(r, object); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), named(object), err)
+			return nil, &ObjectError{object, err}
 		}
 	}
 	if err := s.addImplied(r, c.Assumed); err != nil {
@@ -124,13 +123,13 @@ func complete(object *unstructured.Unstructured) {
 
 // addImplied adds what each cluster has: Namespaces, the ServiceAccount default of each, and the PriorityClasses of the system.
 func (s *state) addImplied(r *registries, assumed map[string]map[string]string) error {
-	for _, name := range []string{metav1.NamespaceDefault, corev1.NamespaceNodeLease, metav1.NamespacePublic, metav1.NamespaceSystem} {
-		if err := s.addNamespace(r, name, nil); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+		if err := s.addNamespace(r, name, assumed[name]); err != nil {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(assumed)) {
-		if err := s.addNamespace(r, name, assumed[name]); err != nil {
+	for _, name := range []string{metav1.NamespaceDefault, corev1.NamespaceNodeLease, metav1.NamespacePublic, metav1.NamespaceSystem} {
+		if err := s.addNamespace(r, name, nil); err != nil {
 			return err
 		}
 	}
