@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 		{pod, "review --path /nope", 2, []string{"usherctl steps"}},
 		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review", 1, []string{"denied  CREATE Pod default/offensive  (standard input:5)"}},
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}, spec: {containers: [{name: c, image: d}]}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}, spec: {containers: [{name: c, image: d}]}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},
-		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"d"}]}} {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`, "review", 0, []string{"skipped  1 object of kinds that no route is for under this policy: 1 Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
+		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"d"}]}} {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, "review", 0, []string{"skipped  1 object of kinds that no route is for under this policy: 1 Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
 		{pod, "review --suite core --config " + stages, 2, []string{"not judged  CREATE Pod", "not judged: label-rules asks for the Namespace default, which is in none of the files", "1 object: 1 not judged"}},
 		{pod, "review --suite core --config " + asks, 1, []string{"denied  CREATE Pod", "/validate-rules  not judged\n    rules                  not judged\n    not judged: rules asks for the Namespace default"}},
 		{pod, "review --suite core --path /validate-rules --config " + fails, 2, []string{"not judged  CREATE Pod", "/validate-rules  not judged\n", "no such key: labels",
@@ -121,7 +121,7 @@ func TestExitCodes(t *testing.T) {
 		{strings.Replace(pod, "[{name: c, image: nginx}]", "{}", 1), "review --suite core --path /validate-pods -o junit", 1, []string{`failures="1"`, "spec.containers: must be a list, and is a mapping"}},
 		{strings.Replace(pod, "containers", "container", 1), "review", 1, []string{`unknown field "spec.container"`}},
 		{"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: d}]}}}\n", "review", 1,
-			[]string{"invalid  Deployment d → its pods", "the selector must match the labels of the template"}},
+			[]string{"invalid  Deployment d → its pods", "invalid: spec.template.metadata.labels: Invalid value", "`selector` does not match template `labels`"}},
 		{"kind: Pod", "review", 2, []string{"apiVersion or kind is missing"}},
 		{"a: [", "review", 2, []string{"error  (standard input", "did not find expected"}},
 		{"a: 1\na: 2", "review", 2, []string{"apiVersion or kind is missing"}},
@@ -134,7 +134,7 @@ func TestExitCodes(t *testing.T) {
 		{mirror, "review --path /validate-pods --as system:node:node-2", 1, []string{"denied  CREATE Pod default/offensive"}},
 		{mirror, "review --path /validate-pods --as system:node:node-1", 0, []string{"mirror pod of the kubelet that asks"}},
 		{mirror, "review --path /validate-pods --as system:node:node-1 --as-group system:authenticated", 1, []string{"denied  CREATE Pod default/offensive"}},
-		{"apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {a: \"" + strings.Repeat("x", 7<<20) + "\"}}\n", "review", 2, []string{"a server reads up to 7 MiB"}},
+		{"apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {a: \"" + strings.Repeat("x", 7<<20) + "\"}}\n", "review", 1, []string{"invalid: Request entity too large: limit is 3145728"}},
 		{"", "steps extra", 2, []string{"there is no step extra"}},
 		{"", "review --operation DELETE test/testdata/manifests/deployment.yaml", 0, []string{"skipped  DELETE Deployment default/web"}},
 		{"", "steps -n batch", 2, []string{"--namespace goes with --effective"}},
@@ -148,7 +148,7 @@ func TestExitCodes(t *testing.T) {
 		{"apiVersion: V1\nkind: Pod\nmetadata: {name: p}\n", "review", 2, []string{"apiVersion V1: Pod has no such version; did you mean v1?"}},
 		{"", "help review", 0, []string{"usherctl review [flags] FILE...", "--all-routes"}},
 		{pod, "review --path /validate-pods --strict", 0, []string{"1 object: 1 allowed"}},
-		{"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "review --strict", 1, []string{"skipped  CREATE Service default/s", "1 object: 1 skipped"}},
+		{"apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{port: 80}]}\n", "review --strict", 1, []string{"skipped  CREATE Service default/s", "1 object: 1 skipped"}},
 		{pod, "review -q", 0, []string{"1 object: 1 allowed (1 changed)"}},
 		{pod, "review --suite core -o patch", 0, []string{"patch:", "add     /spec"}},
 		{pod, "review --suite tutorial", 2, []string{"--suite", "core or colocation"}},
@@ -201,7 +201,7 @@ func TestReviewJSONIsStable(t *testing.T) {
 		fields = append(fields, key)
 	}
 	slices.Sort(fields)
-	if got := strings.Join(fields, " "); got != "after before calls kind name namespace operation source verdict" {
+	if got := strings.Join(fields, " "); got != "after before calls kind name namespace operation plugins source verdict" {
 		t.Errorf("fields %s", got)
 	}
 }

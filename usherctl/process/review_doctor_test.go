@@ -40,18 +40,18 @@ webhooks:
 // TestReviewAsksPolicies: with --doctor an object is allowed only if the admission policies of the cluster do not refuse what usher makes of it,
 // and whose answers are not known is said.
 func TestReviewAsksPolicies(t *testing.T) {
-	const unanswered = "not judged: the answers of theirs.example.com: no review is sent"
+	const unanswered = "not judged: webhook theirs.example.com of theirs: its answer is not known"
 	for _, c := range []struct {
 		expression, kind, resource string
 		code                       int
 		says, not                  string
 	}{
-		{"false", "Validating", "services", 1, "error: policy-refuses: ValidatingAdmissionPolicy theirs", "not judged"},
+		{"false", "Validating", "services", 1, "ValidatingAdmissionPolicy  denied", "not judged"},
 		{"object.spec.containers.all(c, c.env.exists(e, e.name == 'KUBE'))", "Validating", "services", 0, "1 object: 1 allowed", "not judged"},
 		{"object.spec.containers.all(c, !has(c.env))", "Validating", "services", 1, "1 object: 1 denied", "not judged"},
-		{"true", "Validating", "pods", 0, unanswered, "mutate-pods.usher.dev and"},
-		{"object.metadata.name != 'web'", "Mutating", "pods", 0, "for the object as it was sent; the webhook theirs.example.com may change it before", "policy-refuses"},
-		{"object.metadata.name != 'web' && false", "Validating", "pods", 1, unanswered, "1 allowed"},
+		{"true", "Validating", "pods", 2, unanswered, "1 allowed"},
+		{"object.metadata.name != 'web'", "Mutating", "pods", 2, unanswered, "1 denied"},
+		{"object.metadata.name != 'web' && false", "Validating", "pods", 1, "failed expression: object.metadata.name != 'web' && false", "1 allowed"},
 	} {
 		dir := t.TempDir()
 		_, registered, _ := usher(t, "webhooks")

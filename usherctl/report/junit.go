@@ -104,6 +104,11 @@ func (r Report) reason() (text, finding string) {
 	case len(r.Invalid) > 0 && r.Verdict == Invalid:
 		return r.Invalid[0], ""
 	}
+	for _, plugin := range r.Plugins {
+		if plugin.Message != "" {
+			return plugin.Message, ""
+		}
+	}
 	c, _ := r.Decisive()
 	return c.Message, ""
 }

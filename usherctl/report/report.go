@@ -59,6 +59,8 @@ type Sections struct {
 	// Calls are the routes that were called, in order; a denial or an error ends them. For usherctl explain they are the
 	// webhooks that an API server called.
 	Calls []Call `json:"calls"`
+	// Plugins are the admission plug-ins of the API server, and its policies, that changed or refused the object, in their order.
+	Plugins []Plugin `json:"plugins,omitempty"`
 	// Invalid says why an API server would refuse the object whatever webhooks say.
 	Invalid []string `json:"invalid,omitempty"`
 	// Unjudged says what the steps asked for that is not known here, so that an API server may decide otherwise.
@@ -166,6 +168,17 @@ type Call struct {
 	Changes []string        `json:"changes,omitempty"`
 	After   json.RawMessage `json:"after,omitempty"`
 	Known   string          `json:"known,omitempty"`
+}
+
+// Plugin is an admission plug-in of the API server that changed or refused an object.
+type Plugin struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"` // changed or refused
+	Round   int    `json:"round,omitempty"`
+	Message string `json:"message,omitempty"` // of a refusal
+	// Before and After are the object.
+	Before json.RawMessage `json:"-"`
+	After  json.RawMessage `json:"-"`
 }
 
 // Step is the result of one step.

@@ -27,9 +27,11 @@ func Text(to io.Writer, r Report, style Style) {
 	if r.Request == nil {
 		findingsText(&b, r.Findings, style)
 	}
+	pluginsText(&b, r, style)
 	for _, call := range r.Calls {
 		callText(&b, call, style)
 	}
+	refusalText(&b, r, style)
 	if r.Request != nil { // they are about what the calls show
 		findingsText(&b, r.Findings, style)
 	}
@@ -149,6 +151,29 @@ func callDetails(b *strings.Builder, c Call, style Style) {
 		return
 	}
 	answer.Patch(b, c.Patch)
+}
+
+// pluginsText names the plug-ins of the API server that changed or refused an object.
+func pluginsText(b *strings.Builder, r Report, style Style) {
+	var names []string
+	for _, p := range r.Plugins {
+		if p.Outcome == "changed" && !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "  %s  %s\n", strings.Join(names, ", "), style.Paint(answer.Colors["mutated"], "changed"))
+	}
+}
+
+// refusalText prints the refusal of a plug-in of the API server, unless it is a reason why the object is invalid.
+func refusalText(b *strings.Builder, r Report, style Style) {
+	for _, p := range r.Plugins {
+		if p.Outcome == "refused" && len(r.Invalid) == 0 {
+			fmt.Fprintf(b, "  %s  %s\n", p.Name, style.Paint(answer.Colors["denied"], "denied"))
+			answer.Lines(b, "message: ", p.Message)
+		}
+	}
 }
 
 // indented prints the lines of a text.

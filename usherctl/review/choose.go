@@ -39,12 +39,19 @@ type Choice struct {
 	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 	// TakeUnknown returns and clears the recorded requests for what is not known here. Nil: all is known.
 	TakeUnknown func() []string
+	// Strict refuses manifests with unknown or duplicate fields, as an API server does that is asked to.
+	Strict bool
+
+	api     *API
+	chooser Chooser
 }
 
 // Chooser chooses routes.
 type Chooser struct {
 	Routes []admit.Route
 	Path   string // calls this route, whatever the request is; "" for those that an API server would call
+	// In judges the requests of manifests. Nil: an API server that calls the chosen routes, and knows nothing of objects itself.
+	In *API
 	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
 	NotCalled func(admit.Route, *admit.Request) string
 	// Setting names a setting of the request with a value, or "", for a hint. Nil: as a flag of usherctl review.
@@ -63,6 +70,12 @@ func (c Chooser) setting(name, value string) string {
 
 // Choose returns the routes for a review. An invalid review gets none: Run reports why.
 func (c Chooser) Choose(body []byte) (Choice, error) {
+	choice, err := c.chosen(body)
+	choice.api, choice.chooser = c.In, c
+	return choice, err
+}
+
+func (c Chooser) chosen(body []byte) (Choice, error) {
 	if c.Path != "" {
 		i := slices.IndexFunc(c.Routes, func(r admit.Route) bool { return r.Path == c.Path })
 		if i < 0 {

@@ -111,6 +111,9 @@ func (r *reviewing) limitRangesOf(ctx context.Context, source *reader.Source, na
 	return all
 }
 
+// assumedNamespace is the place of a Namespace that is in none of the files.
+const assumedNamespace = "--assume-namespace-labels"
+
 // coreNamespace is the type of Namespaces.
 var coreNamespace = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
 
@@ -122,7 +125,7 @@ func namespaceWith(name string, labels map[string]string) manifest.Object {
 	if err != nil {
 		panic(fmt.Sprintf("a Namespace that cannot be encoded: %v", err))
 	}
-	return manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: "--assume-namespace-labels"}, JSON: raw}
+	return manifest.Object{TypeMeta: coreNamespace, Place: manifest.Place{File: assumedNamespace}, JSON: raw}
 }
 
 // without loads usher so that the object of a document does not count as stored while it is reviewed itself.

@@ -25,14 +25,14 @@ func TestVerdictsInOutputs(t *testing.T) {
 	const profile = "apiVersion: config.koordinator.sh/v1alpha1\nkind: ClusterColocationProfile\nmetadata: {name: p}\nspec: {namespaceSelector: {matchLabels: {a: b}}, labels: {c: d}}\n"
 	for _, c := range []struct {
 		name, files, verdict, junit string
-		code, strict                int
+		code, strict                int  // strict is with --strict, and of an unknown field another verdict
 		quiet                       bool // with -q it is shown
 	}{
 		{"allowed", of("", container, ""), "allowed", `errors="0" skipped="0"`, 0, 0, false},
 		{"an unknown field", of("", container, ", mine: 1"), "allowed", `warning: unknown field &#34;spec.mine&#34;: kubectl refuses it`, 0, 1, true},
 		{"skipped", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "skipped", `skipped="1"`, 0, 1, false},
 		{"denied", of(", labels: {koordinator.sh/qosClass: LSR, koordinator.sh/priority: x}", container, ""), "denied", `failures="1" errors="0"`, 1, 1, true},
-		{"invalid", of("", "", ""), "invalid", `message="spec.containers: Required value: a pod needs a container" type="invalid"`, 1, 1, true},
+		{"invalid", of("", "", ""), "invalid", `message="spec.containers: Required value" type="invalid"`, 1, 1, true},
 		{"not judged", of("", container, "") + "---\n" + profile, "not judged", `type="not judged"`, 2, 2, true},
 		{"an error", "apiVersion: [", "error", `failures="0" errors="1"`, 2, 2, true},
 		{"not judged, and denied", of("", container, "") + "---\n" + profile + "---\n" + of("", "", ""), "not judged", `failures="1" errors="1"`, 1, 1, true},
@@ -63,7 +63,7 @@ func TestVerdictsInOutputs(t *testing.T) {
 				t.Errorf("junit: %s", text)
 			}
 			run(c.strict, "--strict")
-			if text := run(c.strict, "--strict", "-q"); !strings.HasPrefix(text, c.verdict+"  ") && c.strict != 0 {
+			if text := run(c.strict, "--strict", "-q"); !strings.HasPrefix(text, c.verdict+"  ") && !strings.Contains(text, `strict decoding error: unknown field "spec.mine"`) && c.strict != 0 {
 				t.Errorf("--strict -q: %s", text)
 			}
 			if text := run(c.strict, "--strict", "-o", "junit"); strings.Contains(text, `failures="0" errors="0"`) != (c.strict == 0) {

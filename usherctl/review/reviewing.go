@@ -78,6 +78,8 @@ func (r *reviewing) reportAll(ctx context.Context, documents []requests.Document
 	if err != nil {
 		return nil, err
 	}
+	servers := r.servers(documents)
+	defer servers.close()
 	examiner, err := r.examiner(ctx, documents)
 	if err != nil {
 		return nil, err
@@ -102,12 +104,15 @@ func (r *reviewing) reportAll(ctx context.Context, documents []requests.Document
 				chooser.NotCalled = registeredAs(examined.Webhooks).why
 			}
 		}
+		if chooser.In, err = servers.of(ctx, chooser, body); err != nil {
+			return nil, err
+		}
 		result, err := r.report(ctx, d, body, chooser, kinds)
 		if err != nil {
 			return nil, err
 		}
 		result.Webhooks = examined.Webhooks
-		if examiner != nil {
+		if examiner != nil && r.o.registered.Source == "api" { // those of files are in the cluster
 			policies.Answer(ctx, examiner, d, r.o.Options, &result)
 		}
 		if examined.Verdict == report.Failed {
@@ -130,7 +135,7 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 		return report.Report{}, err
 	}
 	r.missing.TakeUnknown() // what was asked before
-	choice.TakeUnknown, choice.Validate, choice.LimitRanges = r.missing.TakeUnknown, true, r.limitRanges
+	choice.TakeUnknown, choice.Validate, choice.LimitRanges, choice.Strict = r.missing.TakeUnknown, true, r.limitRanges, r.o.strict
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	result := Run(ctx, d, body, choice, kinds)
@@ -220,6 +225,9 @@ func (r *reviewing) print(reports []report.Report) error {
 	style.Patch = r.o.output == "patch"
 	hidden, shown := "", map[string]bool{}
 	for _, result := range reports {
+		if !r.o.explain {
+			result.Plugins = slices.DeleteFunc(slices.Clone(result.Plugins), func(p report.Plugin) bool { return slices.Contains(routine, p.Name) })
+		}
 		if r.o.mainOnly {
 			result.Calls, hidden = r.withoutIdleSuites(result.Calls, hidden)
 		}

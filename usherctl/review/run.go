@@ -31,7 +31,7 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 	if d.Duplicate != nil {
 		r.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
 	}
-	if size := sizeOf(body); size > handlers.MaxBody {
+	if size := sizeOf(body); size > handlers.MaxBody && (d.IsReview() || choice.api == nil) {
 		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 413,
 			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
 	}
@@ -40,6 +40,9 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
 	}
 	r.describe(req)
+	if choice.api != nil && !d.IsReview() {
+		return r.judged(ctx, d, req, choice)
+	}
 	arrival, unknown := choice.arrivalOf(req, d)
 	if len(choice.Routes) == 0 {
 		r.Verdict = report.Skipped
@@ -127,9 +130,22 @@ func (r *reviewed) describe(req *admit.Request) {
 
 // callRoute lets one route decide, and applies its patch as the API server would; after is nil if there is none.
 func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choice) (call report.Call, after json.RawMessage) {
+	call, d := decide(ctx, route, body, choice)
+	if d.Response == nil {
+		return call, nil
+	}
+	after, err := apply(&call, d)
+	if err != nil {
+		call.Outcome, call.Message = string(handlers.Failed), err.Error()
+	}
+	return call, after
+}
+
+// decide lets one route decide.
+func decide(ctx context.Context, route admit.Route, body []byte, choice Choice) (call report.Call, d handlers.Decision) {
 	call.Path = route.Path
 	var before []report.Operation
-	d := handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
+	d = handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
 		var now []report.Operation
 		if req.Object != nil { // null for DELETE
 			now = operations(req.Object.Patch())
@@ -152,17 +168,13 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 		}
 	}
 	if d.Response == nil {
-		return call, nil
+		return call, d
 	}
 	call.Warnings, call.Audit = d.Response.Warnings, d.Response.AuditAnnotations
 	if status := d.Response.Result; status != nil {
 		call.Message, call.Reason, call.Causes = status.Message, string(status.Reason), status.Details.Causes
 	}
-	after, err := apply(&call, d)
-	if err != nil {
-		call.Outcome, call.Message = string(handlers.Failed), err.Error()
-	}
-	return call, after
+	return call, d
 }
 
 // apply returns the object with the patch of a decision, which the call gets.

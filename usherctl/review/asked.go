@@ -1,0 +1,289 @@
+package review
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/usherctl/engine"
+	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
+)
+
+// asking is a request to the API server, whose calls of usher are answered in this process.
+type asking struct {
+	mu     sync.Mutex // the API server calls validating webhooks side by side
+	choice Choice
+	calls  map[string][]report.Call // by the names of webhooks, each in the order of its rounds
+}
+
+type askingKey struct{}
+
+// answerOf answers the call of a webhook. The answers of others are not known.
+func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.Answer, error) {
+	a, _ := ctx.Value(askingKey{}).(*asking)
+	if a == nil || !strings.HasSuffix(w.Name, ".usher.dev") {
+		return engine.Answer{}, engine.ErrNoAnswer
+	}
+	i := slices.IndexFunc(a.choice.chooser.Routes, func(r admit.Route) bool { return r.Path == w.Path })
+	if i < 0 {
+		return engine.Answer{}, engine.ErrNoAnswer
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	call, d := decide(ctx, a.choice.chooser.Routes[i], review, a.choice)
+	if len(review) > handlers.MaxBody {
+		call, d = tooLarge(w.Path, review), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
+	}
+	if d.Response != nil && len(d.Response.Patch) > 0 {
+		if err := json.Unmarshal(d.Response.Patch, &call.Patch); err != nil {
+			return engine.Answer{}, fmt.Errorf("the patch is no JSON patch: %w", err)
+		}
+	}
+	a.calls[w.Name] = append(a.calls[w.Name], call)
+	return answered(d, call)
+}
+
+func tooLarge(path string, review []byte) report.Call {
+	return report.Call{Path: path, Outcome: string(handlers.Invalid), Code: http.StatusRequestEntityTooLarge,
+		Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(len(review))/(1<<20), handlers.MaxBody>>20)}
+}
+
+// answered returns a decision as the server sends it.
+func answered(d handlers.Decision, call report.Call) (engine.Answer, error) {
+	if d.Response == nil {
+		return engine.Answer{Code: d.Code, Body: []byte(call.Message)}, nil
+	}
+	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: d.Type, Response: d.Response})
+	return engine.Answer{Body: text}, err
+}
+
+// ask lets the API server judge a request, and returns its verdict and the calls of usher, in their order.
+func (c Choice) ask(ctx context.Context, r engine.Request) (engine.Verdict, []report.Call) {
+	a := &asking{choice: c, calls: map[string][]report.Call{}}
+	v := c.api.engine.Judge(context.WithValue(ctx, askingKey{}, a), r)
+	var calls []report.Call
+	for _, call := range v.Calls {
+		ours := a.calls[call.Name]
+		if call.Round >= len(ours) {
+			continue
+		}
+		is := ours[call.Round]
+		if call.Round > 0 {
+			is.Round = call.Round + 1
+		}
+		if call.Round == 0 || !idle(is) {
+			calls = append(calls, is)
+		}
+	}
+	return v, calls
+}
+
+// requestOf returns the request to the API server that an AdmissionReview of a manifest stands for.
+func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Request {
+	manifest := objectOf(d.JSON)
+	r := engine.Request{Kind: manifest.GroupVersionKind(), Name: req.Name, Namespace: req.Namespace, SubResource: req.SubResource, Operation: req.Operation,
+		User: req.UserInfo.Username, Groups: req.UserInfo.Groups, DryRun: req.DryRun, Strict: strict, Record: true}
+	if req.Object != nil {
+		r.Object = req.Object.Bytes()
+	}
+	switch {
+	case r.SubResource == "" && r.Operation == admissionv1.Create:
+		r.New = true
+		return r
+	case schema.GroupVersionKind(req.Kind) == r.Kind && req.OldObject != nil:
+		r.Old = req.OldObject.Bytes()
+		return r
+	}
+	if parent := parentOf(req.Resource); !parent.Empty() && parent != r.Kind {
+		r.Kind = parent // the manifest is of the subresource, such as a Binding
+		manifest = assumed(parent, req)
+	}
+	if r.Operation == admissionv1.Connect && r.Kind == podKind {
+		onNode(manifest)
+	}
+	manifest.SetNamespace(req.Namespace)
+	r.Old, _ = manifest.MarshalJSON()
+	return r
+}
+
+// parentOf returns the kind of a resource that has subresources of other kinds; the zero value for others.
+func parentOf(resource metav1.GroupVersionResource) schema.GroupVersionKind {
+	kinds := map[string]string{"pods": podKind.Kind, "nodes": "Node", "services": "Service", "serviceaccounts": "ServiceAccount"}
+	if kind := kinds[resource.Resource]; resource.Group == "" && kind != "" {
+		return corev1.SchemeGroupVersion.WithKind(kind)
+	}
+	return schema.GroupVersionKind{}
+}
+
+// assumed returns the stored object of a request about a subresource, of which only the name is known.
+func assumed(kind schema.GroupVersionKind, req *admit.Request) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(kind)
+	object.SetName(cmp.Or(req.Name, req.ObjectName()))
+	if kind == podKind {
+		object.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "container", "image": "image"}}}
+	}
+	return object
+}
+
+// onNode gives a pod the name of a node: nobody connects to a pod without.
+func onNode(pod *unstructured.Unstructured) {
+	if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node == "" {
+		_ = unstructured.SetNestedField(pod.Object, "node", "spec", "nodeName")
+	}
+}
+
+// judged returns the report of a manifest that the API server has judged.
+func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.Request, choice Choice) report.Report {
+	v, calls := choice.ask(ctx, requestOf(d, req, choice.Strict && d.Workload == nil))
+	r.Calls = calls
+	r.Plugins = pluginsOf(v)
+	r.After = merged(r.Before, v.Plugins)
+	r.notCalled(req, choice, v)
+	if len(r.Calls) == 0 {
+		r.Verdict = report.Skipped
+	}
+	r.judge()
+	r.warn(v.Warnings, d)
+	r.refusedBy(v, schema.GroupVersionKind(req.Kind))
+	if d.Workload != nil {
+		r.workload(ctx, d, choice)
+	}
+	if len(r.Calls) > 0 {
+		v.Unjudged = append(v.Unjudged, choice.notKnown(req)...)
+	}
+	for _, what := range v.Unjudged {
+		r.notJudged(what)
+	}
+	if choice.Assumed && slices.ContainsFunc(r.Calls, func(c report.Call) bool { return strings.HasPrefix(c.Path, "/validate-") }) {
+		r.notJudged("checks may compare the object with the stored one, which is taken to be the same; pass it by --old")
+	}
+	return r.Report
+}
+
+// notJudged notes what is not known, so that what seems allowed may be refused.
+func (r *reviewed) notJudged(what string) {
+	r.Unjudged = append(r.Unjudged, what)
+	if r.Verdict == report.Allowed || r.Verdict == report.Skipped {
+		r.Verdict = report.NotJudged
+	}
+}
+
+// notKnown says what is not known of the kind of a request on which a route is called.
+func (c Choice) notKnown(req *admit.Request) []string {
+	gvk := schema.GroupVersionKind(req.Kind)
+	ours := func(m admit.Match) bool { return m.Kind == req.Kind }
+	if !c.api.assumed[gvk] || slices.ContainsFunc(c.chooser.Routes, func(r admit.Route) bool { return slices.ContainsFunc(r.For, ours) }) {
+		return nil // their routes have a type
+	}
+	return []string{fmt.Sprintf("no file has the CustomResourceDefinition of %s, %s: its schema and defaults are not looked at", gvk.Kind, gvk.GroupVersion())}
+}
+
+// notCalled explains why routes are not called.
+func (r *reviewed) notCalled(req *admit.Request, choice Choice, v engine.Verdict) {
+	r.NotCalled = slices.DeleteFunc(r.NotCalled, func(n report.NotCalled) bool {
+		return slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Path == n.Path })
+	})
+	if r.Hint = choice.Hint; r.Hint == "" && len(r.Calls)+len(r.NotCalled) == 0 && v.Refusal == nil {
+		r.Hint = choice.chooser.hint(req)
+	}
+}
+
+// plugins that call webhooks: what they refuse is in the calls.
+var callers = []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
+
+// refusedBy notes a refusal that is none of usher's. What a webhook without an answer may change is not judged.
+func (r *reviewed) refusedBy(v engine.Verdict, kind schema.GroupVersionKind) {
+	switch {
+	case v.Refusal == nil, slices.Contains(callers, v.By), v.Code == http.StatusMethodNotAllowed: // no API server gets such a request
+		return
+	case slices.ContainsFunc(v.Calls, func(c engine.Call) bool { return c.Mutates && errors.Is(c.Err, engine.ErrNoAnswer) }):
+		r.Verdict = report.NotJudged
+	case strings.HasSuffix(v.By, "AdmissionPolicy"):
+		r.Verdict = report.Denied
+		return
+	default:
+		r.Verdict = report.Invalid
+	}
+	r.Invalid = refusals(v)
+	if err := undecoded(kind, r.Before); v.By == "" && err != nil {
+		r.Invalid = append(r.Invalid, err.Error())
+	}
+}
+
+// undecoded returns an error that names the field of a wrong type, which the API server's own error does by Go types.
+func undecoded(kind schema.GroupVersionKind, raw []byte) error {
+	if !requests.Typed().Recognizes(kind) {
+		return nil
+	}
+	object, err := requests.Typed().New(kind)
+	if err != nil {
+		return nil
+	}
+	return requests.Decode(raw, object)
+}
+
+// refusals returns why the API server refuses, one a line.
+func refusals(v engine.Verdict) (lines []string) {
+	if v.By != "" {
+		return []string{v.By + ": " + v.Refusal.Message}
+	}
+	if v.Refusal.Details != nil {
+		for _, cause := range v.Refusal.Details.Causes {
+			lines = append(lines, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
+		}
+	}
+	if len(lines) == 0 {
+		lines = []string{v.Refusal.Message}
+	}
+	return lines
+}
+
+// workload lets the API server judge the workload of a pod. What it refuses creates no pod.
+func (r *reviewed) workload(ctx context.Context, d requests.Document, choice Choice) {
+	o := choice.api.options
+	request := engine.Request{Object: d.Workload, Operation: o.Operation, Strict: choice.Strict, User: o.User, Groups: o.Groups, Namespace: o.Namespace,
+		DryRun: o.DryRun, New: o.Operation == admissionv1.Create}
+	if !request.New {
+		if request.Old = d.Workload; len(o.Old) > 0 {
+			request.Old = o.Old
+		}
+	}
+	v, _ := choice.ask(ctx, request)
+	r.warn(v.Warnings, requests.Document{})
+	for _, what := range v.Unjudged {
+		r.notJudged(what)
+	}
+	r.Plugins = append(r.Plugins, refusing(v)...)
+	r.refusedBy(v, objectOf(d.Workload).GroupVersionKind())
+}
+
+// warn notes the warnings of the API server, but for those that the calls have. Unknown fields of a pod are those of its workload.
+func (r *reviewed) warn(warnings []string, d requests.Document) {
+	for _, text := range warnings {
+		switch {
+		case strings.HasPrefix(text, "unknown field "):
+			if d.Of == "" && !slices.Contains(r.Unknown, text) {
+				r.Unknown = append(r.Unknown, text)
+			}
+		case slices.ContainsFunc(r.Calls, func(c report.Call) bool { return slices.Contains(c.Warnings, text) }), slices.Contains(r.Warnings, text):
+		default:
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
+}

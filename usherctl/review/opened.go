@@ -1,0 +1,87 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/usherctl/requests"
+)
+
+// servers are API servers of the files: one, or with --doctor one for each set of routes that are registered for a request.
+type servers struct {
+	run       *reviewing
+	documents []requests.Document
+	opened    map[string]*API
+}
+
+func (r *reviewing) servers(documents []requests.Document) servers {
+	return servers{r, documents, map[string]*API{}}
+}
+
+func (s servers) close() {
+	for _, a := range s.opened {
+		a.Close()
+	}
+}
+
+// of returns the API server for a review.
+func (s servers) of(ctx context.Context, chooser Chooser, body []byte) (*API, error) {
+	c, key := Cluster{Routes: s.run.routes, Path: s.run.o.path, All: s.run.o.allRoutes, Labels: s.run.o.namespaceLabels}, ""
+	if s.run.o.doctor && c.Path == "" && !c.All {
+		chooser.Routes = s.run.routes
+		choice, err := chooser.Choose(body)
+		if err != nil {
+			return nil, err
+		}
+		c.Routes, c.All = choice.Routes, true
+		for _, route := range c.Routes {
+			key += route.Path
+		}
+	}
+	if a := s.opened[key]; a != nil {
+		return a, nil
+	}
+	a, err := s.open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s.opened[key] = a
+	return a, nil
+}
+
+func (s servers) open(ctx context.Context, c Cluster) (*API, error) {
+	if dir := s.run.o.clusterSource.Dir; dir != "" {
+		found, err := manifest.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("--cluster-dir: %w", err)
+		}
+		for _, o := range found {
+			c.Objects = append(c.Objects, objectOf(o.JSON))
+		}
+	}
+	var given []*unstructured.Unstructured
+	for _, o := range s.run.given {
+		if o.File != assumedNamespace { // which is assumed
+			given = append(given, objectOf(o.JSON))
+		}
+	}
+	all := append(given, c.Objects...)
+	for _, object := range given {
+		if Decides(object.GroupVersionKind(), all) {
+			c.Objects = append(c.Objects, object)
+		}
+	}
+	a, err := c.Open(ctx, s.documents, s.run.o.Options)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range a.LeftOut {
+		_, _ = fmt.Fprintf(s.run.Err, "warning: counts as absent: %s\n", printable.Line(strings.TrimSpace(err.Error())))
+	}
+	return a, nil
+}
