@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -106,7 +107,20 @@ func (t *trial) container(in *Spec, of corev1.Container, names map[string]string
 	t.claim(c.Resources.Claims)
 	t.share(in, c.Ports)
 	leaveOut(&c)
+	limit(&c.Resources)
 	return c
+}
+
+// limit adds limits to requests that have none: a LimitRange of the namespace of the trial must not set lower ones.
+func limit(r *corev1.ResourceRequirements) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if _, limited := r.Limits[name]; !limited && r.Requests.Name(name, resource.DecimalSI).Sign() > 0 {
+			if r.Limits == nil {
+				r.Limits = corev1.ResourceList{}
+			}
+			r.Limits[name] = r.Requests[name]
+		}
+	}
 }
 
 // claim adds the resource claims that a container expects of its pod.

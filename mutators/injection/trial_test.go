@@ -18,7 +18,7 @@ const tried = `sidecars:
   volumes: [{name: own, emptyDir: {}}]
   env: [{name: A, valueFrom: {fileKeyRef: {volumeName: pods, path: p, key: k}}}]
 - name: b
-  initContainers: [{name: z, image: i, volumeDevices: [{name: pods, devicePath: /d}], resources: {claims: [{name: gpu}]}}]
+  initContainers: [{name: z, image: i, volumeDevices: [{name: pods, devicePath: /d}], resources: {claims: [{name: gpu}], requests: {cpu: "2", memory: 1Gi}, limits: {cpu: "3"}}}]
   containers: [{name: x, image: i, ports: [{containerPort: 80, hostPort: 80}], lifecycle: {stopSignal: SIGTERM}}]
   volumes: [{name: own, hostPath: {path: /}}]
   volumeMounts: [{name: own, mountPath: /o, mountPropagation: Bidirectional}]
@@ -51,6 +51,9 @@ func TestTrial(t *testing.T) {
 		spec.Containers[1].Ports[0].HostPort != 80 || spec.Containers[3].Ports[0].HostPort != 0 || spec.Containers[3].Lifecycle.StopSignal != nil ||
 		spec.Containers[0].SecurityContext != nil || !*spec.Containers[2].SecurityContext.Privileged {
 		t.Errorf("%+v", spec)
+	}
+	if limits := spec.InitContainers[0].Resources.Limits; limits.Cpu().Value() != 3 || limits.Memory().Value() != 1<<30 || len(limits) != 2 {
+		t.Errorf("limits: %v", limits)
 	}
 	if trials := configtest.Parse(t, "sidecars: []", Section).Trials(); trials != nil {
 		t.Errorf("of nothing: %v", trials)

@@ -35,8 +35,10 @@ func TestSidecarsAreTried(t *testing.T) {
 		cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "usher", "labels": {"pod-security.kubernetes.io/enforce": "`+level+`"}}}`)
 	}
 	secured("restricted")
+	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": "usher"},
+		"spec": {"limits": [{"type": "Container", "default": {"memory": "1Mi"}}]}}`)
 
-	useText(ctx, t, sidecar("securityContext: {privileged: true}"))
+	useText(ctx, t, sidecar("securityContext: {privileged: true}, resources: {requests: {memory: 1Gi}}"))
 	eventually("the API server has not said that usher may not try", func() bool {
 		return strings.Contains(log(), `sidecars not validated: pods is forbidden: User \"system:serviceaccount:usher:usher\" cannot create`)
 	})
