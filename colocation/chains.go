@@ -87,12 +87,12 @@ func (d deps) quotasEvaluated() admit.Mode {
 
 func (d deps) quotaAdmission() validators.QuotaAdmission {
 	return validators.QuotaAdmission{
-		Ledger: d.quotas.evaluating(), OnUpdate: d.Gates.On(api.GateEnableQuotaAdmissionOnUpdate), Counting: counting(d.Gates),
+		Ledger: d.quotas.evaluating(), OnUpdate: d.Gates.On(api.GateEnableQuotaAdmissionOnUpdate), Counting: quota.CountingOf(d.Gates),
 	}
 }
 
 func (d deps) validateBindings(ask questions) admit.Chain {
-	return admit.Validate(views.AsBinding, validators.Bindings(d.Policy, ask.Pod, counting(d.Gates)))
+	return admit.Validate(views.AsBinding, validators.Bindings(d.Policy, ask.Pod, quota.CountingOf(d.Gates)))
 }
 
 func (d deps) mutateQuotas(ask questions) admit.Chain {

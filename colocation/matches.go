@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/colocation/api"
+	"usher.dev/usher/colocation/quota"
 )
 
 const create, update = admissionv1.Create, admissionv1.Update
@@ -56,7 +57,7 @@ func quotaProfiles(on ...admissionv1.Operation) []admit.Match {
 // again, and what the node has allocated. The conditions, which schedulers write often, are not among them.
 func statusReads(gates gate.Set) []string {
 	reads := []string{"metadata.labels"}
-	quotas, counting := gates.On(api.GateEnableQuotaAdmission), counting(gates)
+	quotas, counting := gates.On(api.GateEnableQuotaAdmission), quota.CountingOf(gates)
 	if gates.On(api.GateBindingAdmissionWebhook) || quotas && counting.Replace || counting.Devices {
 		reads = append(reads, "metadata.annotations")
 	}
@@ -82,10 +83,10 @@ func bindingConditions(gates gate.Set) []registration.MatchCondition {
 		return nil
 	}
 	name, has := "quota-label", hasKey("labels", api.LabelQuotaName)
-	if counting(gates).Replace {
+	if quota.CountingOf(gates).Replace {
 		name, has = "quota-label-or-renaming", has+" || "+hasKey("annotations", api.AnnotationReplaceResources)
 	}
-	if counting(gates).Devices {
+	if quota.CountingOf(gates).Devices {
 		name, has = name+"-or-devices", has+" || "+hasKey("annotations", api.AnnotationDeviceClaims)
 	}
 	return []registration.MatchCondition{{Name: name, Expression: has}}

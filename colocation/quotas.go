@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
@@ -46,7 +45,7 @@ func newQuotas(e suite.Env, o suite.Opening) *quotas {
 	if !evaluatesQuotas(o.Served) {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: counting(e.Gates), LabelOnly: q.labelOnly, Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
+	settings := ledger.Options{Tree: q.tree, Counting: quota.CountingOf(e.Gates), LabelOnly: q.labelOnly, Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
 	if q.watched {
 		store := q.records()
 		settings.Store, q.status = store, newStatusWriter(store, q.statuses, o.Log)
@@ -57,16 +56,6 @@ func newQuotas(e suite.Env, o suite.Opening) *quotas {
 
 // records returns the store on the API server.
 func (q *quotas) records() collections.Records { return collections.Records{Cluster: q.cluster} }
-
-// counting returns what pods are charged for under the given gates.
-func counting(gates gate.Set) quota.Counting {
-	return quota.Counting{
-		IgnoreOverhead: gates.On(api.GateElasticQuotaIgnorePodOverhead),
-		Allocated:      gates.On(api.GateQuotaByAllocatedResources),
-		Devices:        gates.On(api.GateQuotaByDeviceClasses),
-		Replace:        gates.On(api.GateElasticQuotaEvaluationTransformPod) && gates.On(api.GateReplaceResourcesTransformer),
-	}
-}
 
 // evaluatesQuotas reports whether a served route has the step evaluate-quota, which needs the ledger.
 func evaluatesQuotas(served []admit.Route) bool {

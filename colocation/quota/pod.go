@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/admit/quantity"
+	"usher.dev/usher/colocation/api"
 )
 
 // Amount is an exact quantity of a resource.
@@ -74,6 +76,16 @@ type Counting struct {
 	Allocated      bool // gate QuotaByAllocatedResources
 	Replace        bool // gates ElasticQuotaEvaluationTransformPod and ReplaceResourcesTransformer
 	Devices        bool // gate QuotaByDeviceClasses
+}
+
+// CountingOf returns what feature gates determine.
+func CountingOf(gates gate.Set) Counting {
+	return Counting{
+		IgnoreOverhead: gates.On(api.GateElasticQuotaIgnorePodOverhead),
+		Allocated:      gates.On(api.GateQuotaByAllocatedResources),
+		Devices:        gates.On(api.GateQuotaByDeviceClasses),
+		Replace:        gates.On(api.GateElasticQuotaEvaluationTransformPod) && gates.On(api.GateReplaceResourcesTransformer),
+	}
 }
 
 // Charge returns what a pod counts for: nothing once it has ended.

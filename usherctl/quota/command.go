@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/internal/poddefaults"
-	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
@@ -72,32 +72,13 @@ func Command(env tool.Env) *cobra.Command {
 	return c
 }
 
-// quotas is implemented by the Tools of a suite with quotas.
-type quotas interface {
-	Usage(context.Context, suite.UsageQuestion) (suite.Usage, error)
-}
-
-// quotasOf returns the tools of the first suite with quotas.
-func quotasOf(env tool.Env) (of quotas, found bool) {
-	for _, s := range env.Suites {
-		if of, found = s.Tools.(quotas); found {
-			return of, true
-		}
-	}
-	return nil, false
-}
-
 // run prints what is left, and what the pods of the manifests would take.
 func run(ctx context.Context, env tool.Env, o options) error {
-	quotas, found := quotasOf(env)
-	if !found {
-		return errors.New("this usher has no suite with quotas")
-	}
 	source, err := o.clusterSource.OpenSource()
 	if err != nil {
 		return err
 	}
-	ask := suite.UsageQuestion{Source: source, Gates: o.gates}
+	ask := usage.Question{Source: source, Gates: o.gates}
 	if ask.Namespace, err = o.clusterSource.NamespaceOr(o.namespace); err != nil {
 		return err
 	}
@@ -108,7 +89,7 @@ func run(ctx context.Context, env tool.Env, o options) error {
 		}
 		ask.Pods = append(ask.Pods, pods...)
 	}
-	answer, err := quotas.Usage(ctx, ask)
+	answer, err := usage.Of(ctx, ask)
 	if err != nil {
 		return err
 	}

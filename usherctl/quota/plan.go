@@ -15,7 +15,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/document"
-	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/validators/workload"
 )
@@ -26,7 +26,7 @@ type limitRanges func(namespace string) ([]*corev1.LimitRange, error)
 // planOf returns the pods that the objects of manifests would lead to, in the given namespace unless they name another, with the requests
 // that the API server fills in from limits and LimitRanges. Kinds of Kubernetes without pods are left out; for kinds of others, whether
 // they have pods is not known. The error names a document that cannot be read.
-func planOf(documents []requests.Document, namespace string, ranges limitRanges) (all []suite.PlannedPods, err error) {
+func planOf(documents []requests.Document, namespace string, ranges limitRanges) (all []usage.PlannedPods, err error) {
 	catalogue := requests.NewCatalogue(nil)
 	noRoute := func(*unstructured.Unstructured) bool { return false } // a workload is replaced by its pods
 	for _, d := range requests.WithPods(documents, nil, requests.Options{}, noRoute) {
@@ -52,7 +52,7 @@ func planOf(documents []requests.Document, namespace string, ranges limitRanges)
 
 // plan holds the pods of an object, and one of them as it is before the API server completes it.
 type plan struct {
-	suite.PlannedPods
+	usage.PlannedPods
 	made *document.Document
 }
 

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
@@ -106,11 +106,11 @@ func says(s string) *string { return &s }
 
 // TestText: what is not known is said, names are harmless, and only a terminal gets colors.
 func TestText(t *testing.T) {
-	u := suite.Usage{
-		Quotas: []suite.QuotaUsage{{Name: "team\x1b[31m", Resources: []suite.ResourceUsage{
+	u := usage.Usage{
+		Quotas: []usage.QuotaUsage{{Name: "team\x1b[31m", Resources: []usage.ResourceUsage{
 			{Name: "cpu", Used: says("6"), Reserved: says("1"), Limit: says("8"), Left: says("1"), LeftMost: true, By: "org"}, {Name: "memory", By: "org"}, {Name: "disk", Left: says("0"), LeftMost: true}, {Name: "gpu", Unlimited: true, Used: says("1")}}}},
-		Takes: []suite.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: suite.FitsNo, Resources: []suite.ResourceTake{{Name: "cpu", Takes: "4", Fits: suite.FitsNo, By: "team (spec.max)"}}},
-			{Of: []string{"Pod trainer"}, Pods: 1, Quota: "team", Fits: suite.FitsUnknown, Why: "they claim devices", Resources: []suite.ResourceTake{{Name: "cpu", Takes: "1", Fits: suite.FitsYes, By: "team (spec.max)"}}}},
+		Takes: []usage.QuotaTake{{Of: []string{"Deployment web"}, Pods: 2, Quota: "team", Fits: usage.FitsNo, Resources: []usage.ResourceTake{{Name: "cpu", Takes: "4", Fits: usage.FitsNo, By: "team (spec.max)"}}},
+			{Of: []string{"Pod trainer"}, Pods: 1, Quota: "team", Fits: usage.FitsUnknown, Why: "they claim devices", Resources: []usage.ResourceTake{{Name: "cpu", Takes: "1", Fits: usage.FitsYes, By: "team (spec.max)"}}}},
 		Unknown: []string{"something"},
 	}
 	var plain, colored bytes.Buffer
@@ -140,25 +140,25 @@ counted as new pods, with the requests that limits and LimitRanges give them; Ru
 
 // TestExit: what is not known counts.
 func TestExit(t *testing.T) {
-	quota := func(r suite.ResourceUsage) suite.Usage {
-		return suite.Usage{Quotas: []suite.QuotaUsage{{Resources: []suite.ResourceUsage{r}}}}
+	quota := func(r usage.ResourceUsage) usage.Usage {
+		return usage.Usage{Quotas: []usage.QuotaUsage{{Resources: []usage.ResourceUsage{r}}}}
 	}
-	takes := func(fits ...string) (u suite.Usage) {
+	takes := func(fits ...string) (u usage.Usage) {
 		for _, f := range fits {
-			u.Takes = append(u.Takes, suite.QuotaTake{Fits: f})
+			u.Takes = append(u.Takes, usage.QuotaTake{Fits: f})
 		}
 		return u
 	}
 	for i, c := range []struct {
-		usage suite.Usage
+		usage usage.Usage
 		want  report.Exit
 	}{
-		{suite.Usage{}, report.Fine}, {suite.Usage{Unknown: []string{"x"}}, report.Unjudged},
-		{suite.Usage{Unknown: []string{"x"}, Quotas: quota(suite.ResourceUsage{Left: says("1")}).Quotas}, report.Unjudged},
-		{quota(suite.ResourceUsage{Left: says("1")}), report.Fine}, {quota(suite.ResourceUsage{Left: says("1"), LeftMost: true}), report.Unjudged},
-		{quota(suite.ResourceUsage{}), report.Unjudged}, {quota(suite.ResourceUsage{Unlimited: true}), report.Fine},
-		{suite.Usage{Quotas: []suite.QuotaUsage{{}}}, report.Unjudged},
-		{takes(suite.FitsYes), report.Fine}, {takes(suite.FitsUnknown, suite.FitsYes), report.Unjudged}, {takes(suite.FitsUnknown, suite.FitsNo), report.Refused},
+		{usage.Usage{}, report.Fine}, {usage.Usage{Unknown: []string{"x"}}, report.Unjudged},
+		{usage.Usage{Unknown: []string{"x"}, Quotas: quota(usage.ResourceUsage{Left: says("1")}).Quotas}, report.Unjudged},
+		{quota(usage.ResourceUsage{Left: says("1")}), report.Fine}, {quota(usage.ResourceUsage{Left: says("1"), LeftMost: true}), report.Unjudged},
+		{quota(usage.ResourceUsage{}), report.Unjudged}, {quota(usage.ResourceUsage{Unlimited: true}), report.Fine},
+		{usage.Usage{Quotas: []usage.QuotaUsage{{}}}, report.Unjudged},
+		{takes(usage.FitsYes), report.Fine}, {takes(usage.FitsUnknown, usage.FitsYes), report.Unjudged}, {takes(usage.FitsUnknown, usage.FitsNo), report.Refused},
 	} {
 		if got := exitOf(c.usage); got != c.want {
 			t.Errorf("%d: %v, want %v", i, got, c.want)

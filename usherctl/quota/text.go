@@ -10,14 +10,14 @@ import (
 	"text/tabwriter"
 
 	"usher.dev/usher/internal/printable"
-	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/report"
 )
 
 const unknown = "not known"
 
 // text prints an answer as tables; with color for a terminal.
-func text(to io.Writer, u suite.Usage, color bool) {
+func text(to io.Writer, u usage.Usage, color bool) {
 	if len(u.Quotas) > 0 {
 		table(to, color, "QUOTA\tRESOURCE\tUSED\tRESERVED\tLIMIT\tLEFT\tBY", quotaRows(u.Quotas))
 	}
@@ -46,13 +46,13 @@ func text(to io.Writer, u suite.Usage, color bool) {
 }
 
 // exitOf returns the exit code for an answer: about the planned pods, or without any, about what is left.
-func exitOf(u suite.Usage) report.Exit {
+func exitOf(u usage.Usage) report.Exit {
 	code := report.Fine
 	for _, t := range u.Takes {
 		switch t.Fits {
-		case suite.FitsNo:
+		case usage.FitsNo:
 			return report.Refused
-		case suite.FitsUnknown:
+		case usage.FitsUnknown:
 			code = report.Unjudged
 		}
 	}
@@ -66,8 +66,8 @@ func exitOf(u suite.Usage) report.Exit {
 }
 
 // leftUnknown reports whether it is not known what a quota has left.
-func leftUnknown(q suite.QuotaUsage) bool {
-	return len(q.Resources) == 0 || slices.ContainsFunc(q.Resources, func(r suite.ResourceUsage) bool {
+func leftUnknown(q usage.QuotaUsage) bool {
+	return len(q.Resources) == 0 || slices.ContainsFunc(q.Resources, func(r usage.ResourceUsage) bool {
 		return !r.Unlimited && (r.Left == nil || r.LeftMost)
 	})
 }
@@ -75,7 +75,7 @@ func leftUnknown(q suite.QuotaUsage) bool {
 // row is a line of a table; mark is the color of a terminal, or empty.
 type row struct{ mark, text string }
 
-func quotaRows(quotas []suite.QuotaUsage) (rows []row) {
+func quotaRows(quotas []usage.QuotaUsage) (rows []row) {
 	for _, q := range quotas {
 		name := q.Name
 		for _, r := range q.Resources {
@@ -107,10 +107,10 @@ func quotaRows(quotas []suite.QuotaUsage) (rows []row) {
 	return rows
 }
 
-func takeRows(takes []suite.QuotaTake) (rows []row) {
+func takeRows(takes []usage.QuotaTake) (rows []row) {
 	for _, t := range takes {
 		head := fmt.Sprintf("%d\t%s\t%s", t.Pods, strings.Join(t.Of, ", "), cmp.Or(t.Quota, "-"))
-		if len(t.Resources) == 0 || t.Why != "" && (t.Quota == "" || t.Fits == suite.FitsUnknown) {
+		if len(t.Resources) == 0 || t.Why != "" && (t.Quota == "" || t.Fits == usage.FitsUnknown) {
 			rows = append(rows, row{marks[t.Fits], head + "\t-\t-\t" + t.Fits + "\t" + t.Why})
 		}
 		for _, r := range t.Resources {
@@ -122,7 +122,7 @@ func takeRows(takes []suite.QuotaTake) (rows []row) {
 
 const red, yellow, bold = "31", "33", "1"
 
-var marks = map[string]string{suite.FitsNo: red, suite.FitsUnknown: yellow}
+var marks = map[string]string{usage.FitsNo: red, usage.FitsUnknown: yellow}
 
 func or(amount *string) string {
 	if amount == nil {

@@ -1,4 +1,4 @@
-package colocation
+package usage
 
 import (
 	"context"
@@ -15,17 +15,16 @@ import (
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/collections"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/server/suite"
 )
 
-// Usage answers what the quotas of a namespace have left from the status that usher has written, because its owners may
+// Of answers what the quotas of a namespace have left from the status that usher has written, because its owners may
 // read little more. What they may not read is not known.
-func (Tools) Usage(ctx context.Context, ask suite.UsageQuestion) (suite.Usage, error) {
+func Of(ctx context.Context, ask Question) (Usage, error) {
 	v, err := readVisible(ctx, ask)
 	if err != nil {
-		return suite.Usage{}, err
+		return Usage{}, err
 	}
-	answer := suite.Usage{Namespace: ask.Namespace, Quotas: []suite.QuotaUsage{}}
+	answer := Usage{Namespace: ask.Namespace, Quotas: []QuotaUsage{}}
 	if !v.whole {
 		answer.Notes = append(answer.Notes, "this user may not read the quotas of other namespaces")
 	}
@@ -47,7 +46,7 @@ type visible struct {
 	labelOnly bool
 }
 
-func readVisible(ctx context.Context, ask suite.UsageQuestion) (visible, error) {
+func readVisible(ctx context.Context, ask Question) (visible, error) {
 	v := visible{whole: true, stored: map[types.NamespacedName]*api.ElasticQuota{}, labelOnly: ask.Gates.On(api.GateDisableDefaultQuota)}
 	kind := reader.Kind{GroupVersionKind: api.ElasticQuotaKind, Resource: api.ElasticQuotaResource.Resource}
 	list, err := ask.Source.List(ctx, kind, "")
@@ -72,7 +71,7 @@ func readVisible(ctx context.Context, ask suite.UsageQuestion) (visible, error) 
 }
 
 // of returns the names of the quotas of a namespace, that of its pods first, and notes what is to know of them.
-func (v visible) of(namespace string, answer *suite.Usage) (names []string) {
+func (v visible) of(namespace string, answer *Usage) (names []string) {
 	own := v.tree.Bind(quota.BindingKey{Namespace: namespace}, false)
 	switch {
 	case v.labelOnly:
@@ -198,13 +197,13 @@ func (v visible) bound(path []*quota.Quota, name corev1.ResourceName) (b bound) 
 }
 
 // usageOf returns what a quota has left.
-func (v visible) usageOf(name string) suite.QuotaUsage {
+func (v visible) usageOf(name string) QuotaUsage {
 	path := v.tree.Line(name)
 	if len(path) == 0 {
-		return suite.QuotaUsage{Name: name}
+		return QuotaUsage{Name: name}
 	}
 	q := path[0]
-	made, stored := suite.QuotaUsage{Namespace: q.Namespace, Name: q.Name}, v.stored[q.Identity()]
+	made, stored := QuotaUsage{Namespace: q.Namespace, Name: q.Name}, v.stored[q.Identity()]
 	if q.Parent != api.RootQuota {
 		made.Parent = q.Parent
 	}
@@ -213,7 +212,7 @@ func (v visible) usageOf(name string) suite.QuotaUsage {
 	}
 	for _, name := range v.resources(path) {
 		l, b := v.level(q, name), v.bound(path, name)
-		made.Resources = append(made.Resources, suite.ResourceUsage{Name: name, Used: text(l.used), Reserved: text(l.reserved), Limit: text(l.limit),
+		made.Resources = append(made.Resources, ResourceUsage{Name: name, Used: text(l.used), Reserved: text(l.reserved), Limit: text(l.limit),
 			Left: text(b.left), LeftMost: b.most && b.left != nil, By: b.by, Unlimited: !b.limits})
 	}
 	return made

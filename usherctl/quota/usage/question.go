@@ -1,4 +1,5 @@
-package suite
+// Package usage answers what elastic quotas have left, and what pods would take of them.
+package usage
 
 import (
 	"time"
@@ -9,8 +10,8 @@ import (
 	"usher.dev/usher/cluster/reader"
 )
 
-// UsageQuestion asks what the quotas of a namespace have left, for a user who may read little else.
-type UsageQuestion struct {
+// Question asks what the quotas of a namespace have left, for a user who may read little else.
+type Question struct {
 	Source    reader.Source // with the rights of the user
 	Namespace string
 	Gates     gate.Set
@@ -25,7 +26,7 @@ type PlannedPods struct {
 	Unknown string // why it is not known what they take; empty: it is
 }
 
-// Usage is the answer to a UsageQuestion. What is nil is not known.
+// Usage is the answer to a Question. What is nil is not known.
 type Usage struct {
 	Namespace string       `json:"namespace"`
 	Quotas    []QuotaUsage `json:"quotas"`

@@ -1,4 +1,4 @@
-package colocation
+package usage
 
 import (
 	"fmt"
@@ -11,18 +11,17 @@ import (
 	"usher.dev/usher/admit/quantity"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
-	"usher.dev/usher/server/suite"
 )
 
 // planned are the pods of one quota.
 type planned struct {
-	suite.QuotaTake
+	QuotaTake
 	path []*quota.Quota
 	sum  corev1.ResourceList
 }
 
 // takes returns what planned pods would take, by quota.
-func (v visible) takes(ask suite.UsageQuestion) (all []suite.QuotaTake) {
+func (v visible) takes(ask Question) (all []QuotaTake) {
 	var plans []*planned
 	for _, pods := range ask.Pods {
 		one := v.plan(pods, ask)
@@ -62,10 +61,10 @@ func (v visible) levels(path []*quota.Quota) (names []string) {
 }
 
 // plan places pods in their quota. Fits is set where that alone decides.
-func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned {
-	p := &planned{QuotaTake: suite.QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: corev1.ResourceList{}}
+func (v visible) plan(pods PlannedPods, ask Question) *planned {
+	p := &planned{QuotaTake: QuotaTake{Of: []string{pods.Of}, Pods: pods.Count}, sum: corev1.ResourceList{}}
 	if pods.Unknown != "" {
-		p.Fits, p.Why = suite.FitsUnknown, pods.Unknown
+		p.Fits, p.Why = FitsUnknown, pods.Unknown
 		return p
 	}
 	meta := pods.Pod.ObjectMeta
@@ -73,7 +72,7 @@ func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned 
 		meta.Namespace = ask.Namespace
 	}
 	counted := quota.PodOf(&meta, &pods.Pod.Spec, &pods.Pod.Status)
-	charge := counting(ask.Gates).Charge(counted)
+	charge := quota.CountingOf(ask.Gates).Charge(counted)
 	for name, amount := range charge {
 		if !amount.IsZero() {
 			p.sum[name] = times(amount, pods.Count)
@@ -81,18 +80,18 @@ func (v visible) plan(pods suite.PlannedPods, ask suite.UsageQuestion) *planned 
 	}
 	switch b := v.tree.Bind(counted.BindingKey(), v.labelOnly); {
 	case b.Quota != nil && b.Quota.IsParent && !ask.Gates.On(api.GateSupportParentQuotaSubmitPod):
-		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
+		p.Quota, p.Fits, p.Why = b.Name, FitsNo, fmt.Sprintf("quota %s is a parent, which takes no pods", b.Name)
 	case b.Quota != nil:
 		p.Quota, p.path = b.Name, v.tree.Line(b.Name)
-		if counting(ask.Gates).Devices && quota.ClaimsDevices(&pods.Pod.Spec) {
-			p.Fits, p.Why = suite.FitsUnknown, "they claim devices, which are counted when they are created"
+		if quota.CountingOf(ask.Gates).Devices && quota.ClaimsDevices(&pods.Pod.Spec) {
+			p.Fits, p.Why = FitsUnknown, "they claim devices, which are counted when they are created"
 		}
 	case !v.whole && b.Name != "": // without a name, only a label would choose one
-		p.Fits, p.Why = suite.FitsUnknown, "this user may not read their quota"
+		p.Fits, p.Why = FitsUnknown, "this user may not read their quota"
 	case b.Unknown():
-		p.Quota, p.Fits, p.Why = b.Name, suite.FitsNo, fmt.Sprintf("there is no quota %s, which their label names", admit.Shorten(b.Name, 80))
+		p.Quota, p.Fits, p.Why = b.Name, FitsNo, fmt.Sprintf("there is no quota %s, which their label names", admit.Shorten(b.Name, 80))
 	default:
-		p.Fits, p.Why = suite.FitsYes, "no quota limits them"
+		p.Fits, p.Why = FitsYes, "no quota limits them"
 	}
 	return p
 }
@@ -112,11 +111,11 @@ func times(amount quota.Amount, n int64) quota.Amount {
 // judge says whether pods fit into their quota and those above it.
 func (v visible) judge(p *planned, taken map[string]corev1.ResourceList) {
 	if p.Fits == "" {
-		p.Fits = suite.FitsYes
+		p.Fits = FitsYes
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.sum)) {
 		amount := p.sum[name]
-		row := suite.ResourceTake{Name: name, Takes: amount.String(), Fits: p.Fits}
+		row := ResourceTake{Name: name, Takes: amount.String(), Fits: p.Fits}
 		if len(p.path) > 0 {
 			row.Fits, row.By = v.fits(p.path, name, taken)
 		}
@@ -126,7 +125,7 @@ func (v visible) judge(p *planned, taken map[string]corev1.ResourceList) {
 		return
 	}
 	for _, row := range p.Resources {
-		if row.Fits == suite.FitsNo || row.Fits == suite.FitsUnknown && p.Fits == suite.FitsYes {
+		if row.Fits == FitsNo || row.Fits == FitsUnknown && p.Fits == FitsYes {
 			p.Fits = row.Fits
 		}
 	}
@@ -137,17 +136,17 @@ func (v visible) fits(path []*quota.Quota, name corev1.ResourceName, taken map[s
 	for _, q := range path {
 		l := v.level(q, name)
 		if left := l.left(); left != nil && left.Cmp(taken[q.Name][name]) < 0 {
-			return suite.FitsNo, l.by()
+			return FitsNo, l.by()
 		}
 	}
 	b, above := v.bound(path, name), v.unread(path)
 	switch {
 	case b.most:
-		return suite.FitsUnknown, b.by
+		return FitsUnknown, b.by
 	case above != "" && b.left != nil && b.left.Cmp(taken[above][name]) < 0: // there may be just as much left above
-		return suite.FitsUnknown, above + notReadable
+		return FitsUnknown, above + notReadable
 	case !b.limits:
-		return suite.FitsYes, ""
+		return FitsYes, ""
 	}
-	return suite.FitsYes, b.by
+	return FitsYes, b.by
 }

@@ -1,4 +1,4 @@
-package colocation
+package usage
 
 import (
 	"encoding/json"
@@ -18,7 +18,6 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/internal/apiserver"
-	"usher.dev/usher/server/suite"
 )
 
 // tenants is a tree of two namespaces, as JSON items: org has the least left of memory, and team-a of cpu.
@@ -79,7 +78,7 @@ func seenOf(t *testing.T, quotas map[string][]string, namespaces ...string) read
 }
 
 // pods returns planned pods in a namespace; label names their quota.
-func pods(namespace, label, requests string, count int64) suite.PlannedPods {
+func pods(namespace, label, requests string, count int64) PlannedPods {
 	list := corev1.ResourceList{}
 	for _, pair := range strings.Fields(requests) {
 		name, amount, _ := strings.Cut(pair, "=")
@@ -90,21 +89,21 @@ func pods(namespace, label, requests string, count int64) suite.PlannedPods {
 	if label != "" {
 		pod.Labels = map[string]string{api.LabelQuotaName: label}
 	}
-	return suite.PlannedPods{Of: "Deployment x", Pod: pod, Count: count}
+	return PlannedPods{Of: "Deployment x", Pod: pod, Count: count}
 }
 
-func answerTo(t *testing.T, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
+func answerTo(t *testing.T, source reader.Source, namespace string, planned ...PlannedPods) Usage {
 	t.Helper()
 	return answerWith(t, "", source, namespace, planned...)
 }
 
-func answerWith(t *testing.T, set string, source reader.Source, namespace string, planned ...suite.PlannedPods) suite.Usage {
+func answerWith(t *testing.T, set string, source reader.Source, namespace string, planned ...PlannedPods) Usage {
 	t.Helper()
 	gates, err := gate.Parse(set, api.Gates(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: source, Namespace: namespace, Gates: gates, Pods: planned})
+	u, err := Of(t.Context(), Question{Source: source, Namespace: namespace, Gates: gates, Pods: planned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +111,7 @@ func answerWith(t *testing.T, set string, source reader.Source, namespace string
 }
 
 // said returns the rows of a quota, such as "cpu 6 1 8 1 team-a (spec.max)".
-func said(u suite.Usage, name string) (rows []string) {
+func said(u Usage, name string) (rows []string) {
 	or := func(s *string) string {
 		if s == nil {
 			return "?"
@@ -201,9 +200,9 @@ func TestUsageByLabelOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "team-a"), Namespace: "team-a", Gates: gates,
-		Pods: []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1)}})
-	if err != nil || len(u.Takes) != 2 || u.Takes[0].Fits != suite.FitsYes || u.Takes[1].Fits != suite.FitsUnknown || len(u.Unknown) != 0 {
+	u, err := Of(t.Context(), Question{Source: seenBy(t, "team-a"), Namespace: "team-a", Gates: gates,
+		Pods: []PlannedPods{pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1)}})
+	if err != nil || len(u.Takes) != 2 || u.Takes[0].Fits != FitsYes || u.Takes[1].Fits != FitsUnknown || len(u.Unknown) != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
@@ -229,12 +228,12 @@ func TestUsageOfAnotherWriter(t *testing.T) {
 
 // TestUsageUnread: a user who may not list the quotas of his namespace gets an error, and of other namespaces, a doubt.
 func TestUsageUnread(t *testing.T) {
-	if _, err := (Tools{}).Usage(t.Context(), suite.UsageQuestion{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
+	if _, err := Of(t.Context(), Question{Source: seenBy(t, "nowhere"), Namespace: "team-a"}); !reader.IsForbidden(err) {
 		t.Error(err)
 	}
 	all := tenantsAnd("empty", `{"metadata":{"name":"empty-x","namespace":"empty"},"spec":{}}`)
 	u := answerTo(t, seenOf(t, all, "empty"), "empty", pods("", "", "cpu=1", 1), pods("", "org", "cpu=1", 1))
-	if len(u.Unknown) != 1 || len(u.Takes) != 1 || u.Takes[0].Fits != suite.FitsUnknown || u.Takes[0].Pods != 2 {
+	if len(u.Unknown) != 1 || len(u.Takes) != 1 || u.Takes[0].Fits != FitsUnknown || u.Takes[0].Pods != 2 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -245,26 +244,26 @@ func TestUsageTakes(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		source reader.Source
-		pods   []suite.PlannedPods
+		pods   []PlannedPods
 		want   string
 	}{
-		{"one fits", all, []suite.PlannedPods{pods("", "", "cpu=500m", 2)}, "2 team-a yes: cpu 1 yes team-a (spec.max)"},
-		{"three do not", all, []suite.PlannedPods{pods("", "", "cpu=500m", 3)}, "3 team-a no: cpu 1500m no team-a (spec.max)"},
-		{"nor do two objects", own, []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "team-a", "cpu=1", 1)}, "2 team-a no: cpu 2 no team-a (spec.max)"},
-		{"the parent is full", all, []suite.PlannedPods{pods("", "", "memory=1Gi", 3)}, "3 team-a no: memory 3Gi no org (spec.max)"},
-		{"the parent may not be read", own, []suite.PlannedPods{pods("", "", "memory=1Gi cpu=1", 1)},
+		{"one fits", all, []PlannedPods{pods("", "", "cpu=500m", 2)}, "2 team-a yes: cpu 1 yes team-a (spec.max)"},
+		{"three do not", all, []PlannedPods{pods("", "", "cpu=500m", 3)}, "3 team-a no: cpu 1500m no team-a (spec.max)"},
+		{"nor do two objects", own, []PlannedPods{pods("", "", "cpu=1", 1), pods("", "team-a", "cpu=1", 1)}, "2 team-a no: cpu 2 no team-a (spec.max)"},
+		{"the parent is full", all, []PlannedPods{pods("", "", "memory=1Gi", 3)}, "3 team-a no: memory 3Gi no org (spec.max)"},
+		{"the parent may not be read", own, []PlannedPods{pods("", "", "memory=1Gi cpu=1", 1)},
 			"1 team-a not known: cpu 1 yes team-a (spec.max), memory 1Gi not known org, which this user may not read"},
-		{"two quotas below a parent that may not be read", own, []suite.PlannedPods{pods("", "", "cpu=1", 1), pods("", "extra", "cpu=2", 1)},
+		{"two quotas below a parent that may not be read", own, []PlannedPods{pods("", "", "cpu=1", 1), pods("", "extra", "cpu=2", 1)},
 			"1 team-a not known: cpu 1 not known org, which this user may not read; 1 extra not known: cpu 2 not known org, which this user may not read"},
-		{"not limited", own, []suite.PlannedPods{pods("", "", "gpu=1", 1)}, "1 team-a yes: gpu 1 yes"},
-		{"a parent", all, []suite.PlannedPods{pods("", "org", "cpu=1", 1)}, "1 org no: cpu 1 no"},
-		{"no such quota", all, []suite.PlannedPods{pods("", "typo", "cpu=1", 1)}, "1 typo no: cpu 1 no"},
-		{"no quota", all, []suite.PlannedPods{pods("free", "", "cpu=1", 1)}, "1  yes: cpu 1 yes"},
-		{"not counted", all, []suite.PlannedPods{{Of: "DaemonSet d", Unknown: "a pod on each node"}}, "0  not known:"},
-		{"not written", own, []suite.PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, whose use is not known"},
-		{"not written, nor limited by what may be read", own, []suite.PlannedPods{pods("", "fresh", "memory=1Gi", 1)},
+		{"not limited", own, []PlannedPods{pods("", "", "gpu=1", 1)}, "1 team-a yes: gpu 1 yes"},
+		{"a parent", all, []PlannedPods{pods("", "org", "cpu=1", 1)}, "1 org no: cpu 1 no"},
+		{"no such quota", all, []PlannedPods{pods("", "typo", "cpu=1", 1)}, "1 typo no: cpu 1 no"},
+		{"no quota", all, []PlannedPods{pods("free", "", "cpu=1", 1)}, "1  yes: cpu 1 yes"},
+		{"not counted", all, []PlannedPods{{Of: "DaemonSet d", Unknown: "a pod on each node"}}, "0  not known:"},
+		{"not written", own, []PlannedPods{pods("", "new", "cpu=1", 1)}, "1 new not known: cpu 1 not known new, whose use is not known"},
+		{"not written, nor limited by what may be read", own, []PlannedPods{pods("", "fresh", "memory=1Gi", 1)},
 			"1 fresh not known: memory 1Gi not known org, which this user may not read"},
-		{"very many", all, []suite.PlannedPods{pods("", "", "cpu=1", 2147483647)}, "2147483647 team-a no: cpu 2147483647 no team-a (spec.max)"},
+		{"very many", all, []PlannedPods{pods("", "", "cpu=1", 2147483647)}, "2147483647 team-a no: cpu 2147483647 no team-a (spec.max)"},
 	} {
 		var got []string
 		for _, take := range answerTo(t, c.source, "team-a", c.pods...).Takes {
@@ -282,7 +281,7 @@ func TestUsageTakes(t *testing.T) {
 
 // TestUsageOfDevices: whether pods fit that claim devices is not known where these count, unless something else does not fit.
 func TestUsageOfDevices(t *testing.T) {
-	claiming := func(requests string) suite.PlannedPods {
+	claiming := func(requests string) PlannedPods {
 		p := pods("", "", requests, 1)
 		p.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "g"}}
 		return p
@@ -290,18 +289,18 @@ func TestUsageOfDevices(t *testing.T) {
 	const on = "QuotaByDeviceClasses=true"
 	for _, c := range []struct {
 		gates string
-		pods  suite.PlannedPods
+		pods  PlannedPods
 		want  string
 	}{
-		{"", claiming("cpu=1"), suite.FitsYes},
-		{on, pods("", "", "cpu=1", 1), suite.FitsYes},
-		{on, claiming("cpu=1"), suite.FitsUnknown},
-		{on, claiming("cpu=2"), suite.FitsNo},
-		{on, pods("", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), suite.FitsUnknown},
-		{on, pods("free", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), suite.FitsYes},
+		{"", claiming("cpu=1"), FitsYes},
+		{on, pods("", "", "cpu=1", 1), FitsYes},
+		{on, claiming("cpu=1"), FitsUnknown},
+		{on, claiming("cpu=2"), FitsNo},
+		{on, pods("", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), FitsUnknown},
+		{on, pods("free", "", "deviceclass.resource.kubernetes.io/gpu=1", 1), FitsYes},
 	} {
 		takes := answerWith(t, c.gates, seenBy(t), "team-a", c.pods).Takes
-		if len(takes) != 1 || takes[0].Fits != c.want || (takes[0].Why != "") != (c.want == suite.FitsUnknown || takes[0].Quota == "" || c.gates == on && c.want == suite.FitsNo) {
+		if len(takes) != 1 || takes[0].Fits != c.want || (takes[0].Why != "") != (c.want == FitsUnknown || takes[0].Quota == "" || c.gates == on && c.want == FitsNo) {
 			t.Errorf("%s %v: %+v, want %s", c.gates, c.pods.Pod.Spec, takes, c.want)
 		}
 	}
