@@ -210,7 +210,7 @@ func noted(name string) admit.Validator[admit.Pod] {
 // TestOverridesAgainstOracle compares the modes of random requests under random overrides with the results of plain
 // loops.
 func TestOverridesAgainstOracle(t *testing.T) {
-	requests := 100_000
+	requests := seed.Rounds(100_000)
 	if testing.Short() {
 		requests /= 10
 	}

@@ -62,7 +62,7 @@ func (s sameAsDecoded) check(t *testing.T, raw []byte) {
 // TestShapes: of random pods, which are damaged now and then, the same is kept whether they are decoded or not.
 func TestShapes(t *testing.T) {
 	rng, same := rand.New(rand.NewPCG(seed.Value(t), 1)), newSameAsDecoded()
-	pods := 5_000
+	pods := seed.Rounds(5_000)
 	if testing.Short() {
 		pods = 1_000
 	}

@@ -19,10 +19,11 @@ import (
 
 	"usher.dev/usher/colocation/api"
 	"usher.dev/usher/colocation/quota"
+	"usher.dev/usher/test/seed"
 )
 
 var (
-	simSchedules = flag.Int("ledger.schedules", 400, "how many random schedules the model test runs, at least")
+	simSchedules = flag.Int("ledger.schedules", seed.Rounds(400), "how many random schedules the model test runs, at least")
 	simSeed      = flag.Uint64("ledger.seed", 0, "the one seed that the model test runs, as often as it has schedules")
 	simHistory   = flag.Int("ledger.history", 150, "how many lines of a failed schedule's history are shown")
 )

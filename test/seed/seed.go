@@ -34,3 +34,11 @@ func Random(t testing.TB) *rand.Rand {
 	value := Value(t)
 	return rand.New(rand.NewPCG(value, value))
 }
+
+// Rounds returns n, or with the race detector a tenth of it: that finds races, which need few rounds, and the tests without it find the rest.
+func Rounds(n int) int {
+	if Race {
+		return n / 10
+	}
+	return n
+}

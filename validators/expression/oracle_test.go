@@ -87,7 +87,7 @@ func told(value ref.Val, err error, left int64) string {
 // has the result and the cost that its evaluation has. Each function has a result at least once.
 func TestExpressionsAreThoseOfTheAPIServer(t *testing.T) {
 	expressions := 10_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || seed.Race {
 		expressions = 2_000
 	}
 	random := seed.Random(t)

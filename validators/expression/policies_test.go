@@ -21,6 +21,8 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"usher.dev/usher/test/seed"
 )
 
 // beside are rules that read much, each with an object. The API server evaluates them as ValidatingAdmissionPolicies, by
@@ -156,7 +158,7 @@ func rule(t testing.TB, variable, expression string, object runtime.Object) func
 // TestEndsAsTheAPIServer: rules that read much have the result that the API server has for the same policy; where that
 // costs too much, the rule does, too.
 func TestEndsAsTheAPIServer(t *testing.T) {
-	if raceDetector {
+	if seed.Race {
 		t.Skip("it runs without the race detector: make test")
 	}
 	for _, c := range beside {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/decls"
 
 	"usher.dev/usher/test/costs"
+	"usher.dev/usher/test/seed"
 )
 
 // TestCallsAreBounded: the most expensive call of each function, on the texts of a tenant, takes no more than it was to take,
@@ -28,10 +29,10 @@ func TestCallsAreBounded(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			made := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%v of CPU, %v counted, %d MiB: %.200s on %d KiB %.80s", took, counted, made, c.Expression, size>>10, said)
-			if took > 5*(counted+20*time.Millisecond) && !raceDetector {
+			if took > 5*(counted+20*time.Millisecond) && !seed.Race {
 				t.Errorf("%.200s on %d KiB: %v of CPU, but only %v counted", c.Expression, size>>10, took, counted)
 			}
-			if made > 5*(maxMade+maxNeeds)>>20 && !raceDetector && !strings.HasPrefix(c.Expression, "lists.range(1000)") {
+			if made > 5*(maxMade+maxNeeds)>>20 && !seed.Race && !strings.HasPrefix(c.Expression, "lists.range(1000)") {
 				t.Errorf("%.200s on %d KiB makes %d MiB", c.Expression, size>>10, made)
 			}
 		}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package expression
-
-// raceDetector is set if the tests run with the race detector.
-const raceDetector = false
