@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/lab"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/policytest"
@@ -74,7 +75,7 @@ func Root(env tool.Env) *cobra.Command {
 	addGroup(root, "Write and test policies",
 		review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
 	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
-	addGroup(root, "Learn", learn.Command(env), playground.Command(env))
+	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)
 	return root

@@ -41,7 +41,7 @@ func TestExamples(t *testing.T) {
 				line = strings.NewReplacer("127.0.0.1:9443", served.reviews, ".state/ca.crt", filepath.Join(state, "ca.crt")).Replace(line)
 				run := exec.Command("sh", "-c", line)
 				run.Dir, run.Env = dir, environment
-				if words := strings.Fields(line); slices.Contains([]string{"serve", "playground"}, append(words, "")[1]) {
+				if words := strings.Fields(line); slices.Contains([]string{"serve", "playground", "lab"}, append(words, "")[1]) {
 					runServer(t, run)
 					return
 				}
@@ -118,7 +118,12 @@ func root(t *testing.T) string {
 // runServer runs a command that serves on free ports, until it prints an address.
 func runServer(t *testing.T, c *exec.Cmd) {
 	t.Helper()
-	c.Args[2] = "exec " + c.Args[2] + " --listen 127.0.0.1:0"
+	c.Args[2] = "exec " + c.Args[2]
+	if strings.Contains(c.Args[2], "usherctl lab") {
+		c.Env = append(c.Env, "TMPDIR="+shortDir(t))
+	} else {
+		c.Args[2] += " --listen 127.0.0.1:0"
+	}
 	if strings.Contains(c.Args[2], "usher serve") {
 		c.Args[2] += " --ops-listen 127.0.0.1:0 --shutdown-delay 0s --state-dir " + t.TempDir()
 	}

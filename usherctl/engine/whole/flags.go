@@ -10,6 +10,14 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
+// Packages of kube-apiserver add --version to the flags of every program that links them, and cobra to all commands.
+var _ = forgetFlags()
+
+func forgetFlags() struct{} {
+	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)
+	return struct{}{}
+}
+
 // complete returns the options of kube-apiserver.
 func (o Options) complete(ctx context.Context, dir, etcd string, listener net.Listener) (options.CompletedOptions, error) {
 	s := options.NewServerRunOptions()

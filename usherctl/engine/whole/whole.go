@@ -44,6 +44,9 @@ type Options struct {
 // Versions are those that can be emulated, the newest first.
 func Versions() []string { return []string{"1.37", "1.36", "1.35", "1.34"} }
 
+// shutdownTimeout bounds the wait for requests at the end: watches do not end by themselves.
+const shutdownTimeout = 500 * time.Millisecond
+
 // Server is a running API server.
 type Server struct {
 	Config *rest.Config // of an administrator, without limits of a client
@@ -55,15 +58,16 @@ type Server struct {
 	stopEtcd  func()
 }
 
-// Start starts an API server, and returns when it is ready. It ends with ctx, and Stop waits for that.
+// Start starts an API server, and returns when it is ready, or when ctx ends. A server that was returned runs until Stop.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Version != "" && !slices.Contains(Versions(), o.Version) {
 		return nil, fmt.Errorf("Kubernetes %s cannot be emulated; choose one of %s", o.Version, strings.Join(Versions(), ", "))
 	}
 	logTo(o.Log)
-	ctx, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, cancel)()
 	s := &Server{cancel: cancel, stopEtcd: func() {}}
-	if err := s.start(ctx, o); err != nil {
+	if err := s.start(running, o); err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -100,7 +104,7 @@ func (s *Server) prepare(ctx context.Context, o Options, listener net.Listener) 
 	}
 	address, stop, err := memetcd.ServeIn(s.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; if the path is too long for a socket, set TMPDIR to a shorter one", err)
 	}
 	s.stopEtcd = stop
 	if s.Config, err = s.authority.client("https://"+listener.Addr().String(), "kubernetes-admin", "system:masters"); err != nil {
@@ -128,6 +132,7 @@ func (s *Server) prepare(ctx context.Context, o Options, listener net.Listener) 
 	if err != nil {
 		return nil, err
 	}
+	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	prepared, err := chain.PrepareRun()
 	return prepared.Run, err
 }

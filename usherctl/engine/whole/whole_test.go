@@ -90,6 +90,9 @@ func TestWhole(t *testing.T) {
 		}
 		return nil
 	})
+	if _, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{}); err != nil { // it does not keep Stop waiting
+		t.Fatal(err)
+	}
 	s.Stop()
 	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 		t.Errorf("%s: %v, want none after the end", s.Dir, err)
