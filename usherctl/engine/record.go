@@ -1,13 +1,15 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -19,6 +21,8 @@ type asked struct {
 	key    string          // of the stored object that the request brings, or of that which there is not
 	old    json.RawMessage // the object under key; nil: none
 	seen   *attributes
+	last   runtime.Object  // as the last mutating plug-in left it, with Record
+	text   json.RawMessage // the same; nil before it is needed
 
 	mu       sync.Mutex // validating webhooks are called side by side
 	admitted bool       // by all validating plug-ins
@@ -103,12 +107,11 @@ func (p recorder) Admit(ctx context.Context, a admission.Attributes, o admission
 		return nil
 	}
 	asked := requestFrom(ctx)
-	var before runtime.Object
-	if asked.Record && a.GetObject() != nil {
-		before = a.GetObject().DeepCopyObject()
+	if asked.Record && a.GetObject() != nil && asked.last == nil {
+		asked.last = a.GetObject().DeepCopyObject()
 	}
 	err := plugin.Admit(ctx, a, o)
-	asked.ran(p.name, a, o, before, err)
+	asked.ran(p.name, a, o, err)
 	return err
 }
 
@@ -126,7 +129,7 @@ func (p recorder) Validate(ctx context.Context, a admission.Attributes, o admiss
 }
 
 // ran records a run of a mutating plug-in.
-func (r *asked) ran(name string, a admission.Attributes, o admission.ObjectInterfaces, before runtime.Object, err error) {
+func (r *asked) ran(name string, a admission.Attributes, o admission.ObjectInterfaces, err error) {
 	if err != nil {
 		r.by = name
 	}
@@ -138,11 +141,17 @@ func (r *asked) ran(name string, a admission.Attributes, o admission.ObjectInter
 	}
 	round := r.rounds[name]
 	r.rounds[name]++
-	if before == nil || equality.Semantic.DeepEqual(before, a.GetObject()) {
+	if r.last == nil || reflect.DeepEqual(r.last, a.GetObject()) {
 		return
 	}
-	change := Change{Plugin: name, Round: round, Before: versioned(before, a, o), After: versioned(a.GetObject(), a, o)}
-	r.plugins = append(r.plugins, change)
+	before := r.text
+	if before == nil {
+		before = versioned(r.last, a, o)
+	}
+	r.last = a.GetObject().DeepCopyObject()
+	if r.text = versioned(r.last, a, o); !bytes.Equal(before, r.text) { // else it has only been read
+		r.plugins = append(r.plugins, Change{Plugin: name, Round: round, Before: before, After: r.text})
+	}
 }
 
 // versioned returns an object in the version of a request as JSON; nil if that cannot be.
@@ -151,9 +160,12 @@ func versioned(object runtime.Object, a admission.Attributes, o admission.Object
 	if err != nil {
 		return nil
 	}
+	if accessor, is := converted.(metav1.Object); is {
+		accessor.SetManagedFields(nil)
+	}
 	text, err := json.Marshal(converted)
 	if err != nil {
 		return nil
 	}
-	return withoutManagedFields(text)
+	return text
 }

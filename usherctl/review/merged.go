@@ -19,7 +19,7 @@ func pluginsOf(v engine.Verdict) (all []report.Plugin) {
 		if slices.Contains(callers, change.Plugin) {
 			continue
 		}
-		all = append(all, report.Plugin{Name: change.Plugin, Outcome: "changed", Round: change.Round + 1, Before: change.Before, After: change.After})
+		all = append(all, report.Plugin{Name: change.Plugin, Outcome: "changed", Round: change.Round + 1})
 	}
 	return append(all, refusing(v)...)
 }
