@@ -29,7 +29,7 @@ export CGO_ENABLED := 0
 compile  = @{ go $(1) -C $(2) $(FLAGS) -v $(3) $(or $(4),.) 2>&1; echo "exit $$?"; } | awk -v tty="$$(test -t 1 && echo 1)" -v dir=$(2) -v target=$(or $(4),.) -f .ci/progress.awk
 
 .DEFAULT_GOAL := help
-.PHONY: help run try playground browser build usher install test test-all race race-all e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
+.PHONY: help run try playground browser build usher install test test-all race race-all oracle e2e e2e-older alerts cluster walk attack chaos soak lint golden terminals pictures fuzz bench bench-compare load image image-tar release vuln deploy undeploy clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ race: ## with the race detector, but for what links Kubernetes; and the long tes
 
 race-all: race ## the same, and what links Kubernetes: some ten minutes longer; CI leaves it out
 	cd usherctl && $(RACE) ./...
+
+oracle: ## compare usherctl/engine with an API server over some thousand random requests; USHER_ORACLE_SEED=n repeats a run; some minutes
+	cd usherctl && USHER_ORACLE_DRAWS=400 go test -count=1 -timeout 30m -v ./engine/oracle
 
 e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
