@@ -28,10 +28,14 @@ type Document struct {
 	Duplicate      error  // a key is set twice; the last value counts
 	Template       string // of the pod: the path of its template in the workload, such as spec.template
 	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
+	Existing       bool   // a cluster has the object, see Existing
+	Owner          string // of the pod that a cluster has, such as "Deployment shop/web"
 }
 
 // Subject returns the document as the subject of a report.
-func (d Document) Subject() report.Subject { return report.Subject{Source: d.Source, Of: d.Of} }
+func (d Document) Subject() report.Subject {
+	return report.Subject{Source: d.Source, Of: d.Of, Owner: d.Owner}
+}
 
 // NotSent returns the report of a document that could not be sent.
 func NotSent(d Document, err error) report.Report {

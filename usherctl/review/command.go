@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/command/flags"
@@ -99,6 +101,10 @@ FILE is a YAML or JSON file, a directory of such files, or - for standard input.
 the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
 among the files, or in --cluster-dir, count as stored. Manifests are reviewed as creations; --operation UPDATE --old FILE reviews a change.
 
+Objects that a cluster has, such as those of kubectl get pods -A -o json, are reviewed as if they were created again, without what API servers,
+controllers and kubelets have filled in, and without ResourceQuotas, which count them already; pods of one owner of which the same is said
+are one line at the end.
+
 A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
 policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.
 
@@ -151,6 +157,9 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"},
 		kinds:   requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
+	if o.Operation == admissionv1.Create {
+		read = requests.Existing(read)
+	}
 	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err
 	}
@@ -164,9 +173,10 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if o.output == "review" {
 		return run.printReviews(documents)
 	}
-	reports, err := run.reportAll(ctx, documents, read...)
-	if err != nil {
+	reports, failed := run.reports(ctx, documents, read...)
+	if err := failed(); err != nil {
 		return err
 	}
-	return run.print(reports)
+	printed := run.print(len(documents), reports)
+	return cmp.Or(failed(), printed)
 }

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -22,8 +23,10 @@ type Now struct {
 
 // Review reviews the pods that a controller would create for a workload, in a namespace.
 func (n Now) Review(ctx context.Context, env tool.Env, o requests.Options, workload, namespace requests.Document) ([]report.Report, error) {
-	run := &reviewing{Env: env, instance: n.Instance, routes: n.Routes, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, n.Gates))}
+	run := &reviewing{Env: env, absent: map[string][]string{}, instance: n.Instance, routes: n.Routes, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, n.Gates))}
 	run.o.Options, run.o.explain, run.o.doctor, run.o.registered = o, true, true, n.Cluster
 	pods := requests.WithPods([]requests.Document{workload}, nil, o, func(*unstructured.Unstructured) bool { return false })
-	return run.reportAll(ctx, pods, namespace)
+	reports, failed := run.reports(ctx, pods, namespace)
+	all := slices.Collect(reports)
+	return all, failed()
 }

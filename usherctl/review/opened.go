@@ -3,9 +3,11 @@ package review
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/printable"
@@ -30,8 +32,11 @@ func (s servers) close() {
 }
 
 // of returns the API server for a review.
-func (s servers) of(ctx context.Context, chooser Chooser, body []byte) (*API, error) {
+func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, body []byte) (*API, error) {
 	c, key := Cluster{Routes: s.run.routes, Path: s.run.o.path, All: s.run.o.allRoutes, Labels: s.run.o.namespaceLabels}, ""
+	if d.Existing {
+		key = "existing "
+	}
 	if s.run.o.doctor && c.Path == "" && !c.All {
 		chooser.Routes = s.run.routes
 		choice, err := chooser.Choose(body)
@@ -46,7 +51,7 @@ func (s servers) of(ctx context.Context, chooser Chooser, body []byte) (*API, er
 	if a := s.opened[key]; a != nil {
 		return a, nil
 	}
-	a, err := s.open(ctx, c)
+	a, err := s.open(ctx, c, d.Existing)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +59,9 @@ func (s servers) of(ctx context.Context, chooser Chooser, body []byte) (*API, er
 	return a, nil
 }
 
-func (s servers) open(ctx context.Context, c Cluster) (*API, error) {
+// open returns an API server, for objects that exist one without ResourceQuotas: these count them already.
+func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, error) {
+	c.Objects = requests.Presupposed(s.documents)
 	if dir := s.run.o.clusterSource.Dir; dir != "" {
 		found, err := manifest.ReadDir(dir)
 		if err != nil {
@@ -75,6 +82,11 @@ func (s servers) open(ctx context.Context, c Cluster) (*API, error) {
 		if Decides(object.GroupVersionKind(), all) {
 			c.Objects = append(c.Objects, object)
 		}
+	}
+	if existing {
+		c.Objects = slices.DeleteFunc(c.Objects, func(o *unstructured.Unstructured) bool {
+			return o.GroupVersionKind() == schema.GroupVersionKind{Version: "v1", Kind: "ResourceQuota"}
+		})
 	}
 	a, err := c.Open(ctx, s.documents, s.run.o.Options)
 	if err != nil {

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -20,6 +23,7 @@ import (
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
@@ -71,56 +75,106 @@ func (r *reviewing) asReview(d requests.Document) ([]byte, error) {
 	return requests.AsReview(d, r.o.Options, r.kinds)
 }
 
-// reportAll reviews documents. Namespaces among them and among others have the labels that selectors see.
-func (r *reviewing) reportAll(ctx context.Context, documents []requests.Document, others ...requests.Document) ([]report.Report, error) {
-	reports, kinds := []report.Report{}, requests.Types(r.Suites)
+// reviewer reviews documents one at a time.
+type reviewer struct {
+	*reviewing
+	chooser  Chooser
+	kinds    Kinds
+	servers  servers
+	examiner *doctor.Examiner
+	policies doctor.Calls
+}
+
+// reported is the report of a document, or why there is none.
+type reported struct {
+	report.Report
+	err error
+}
+
+// alone is the number of documents that one reviewer reviews before others could have been made.
+const alone = 200
+
+// reviewers returns what reviews documents side by side. Namespaces among them and among others have the labels that selectors see.
+func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document, others ...requests.Document) (all []*reviewer, err error) {
 	chooser, err := r.chooser(slices.Concat(documents, others))
 	if err != nil {
 		return nil, err
 	}
-	servers := r.servers(documents)
-	defer servers.close()
+	if _, err := chooser.Choose(nil); err != nil {
+		return nil, err // there is no such path
+	}
 	examiner, err := r.examiner(ctx, documents)
 	if err != nil {
 		return nil, err
 	}
-	var policies doctor.Calls
-	if examiner != nil {
-		policies = examiner.Policies(ctx)
+	first := &reviewer{reviewing: r, chooser: chooser, kinds: requests.Types(r.Suites), servers: r.servers(documents), examiner: examiner}
+	if all = append(all, first); examiner != nil {
+		first.policies = examiner.Policies(ctx)
+		return all, nil
 	}
-	for _, d := range documents {
-		body, err := r.asReview(d)
-		if err != nil {
-			reports = append(reports, requests.NotSent(d, err))
-			continue
-		}
-		if err := r.without(d); err != nil {
+	for range min(runtime.GOMAXPROCS(0)-1, len(documents)/alone) {
+		run := *r
+		run.missing.what, run.absent, run.routes = nil, map[string][]string{}, nil
+		if err := run.load(everything); err != nil {
 			return nil, err
 		}
-		var examined report.Report
-		if examiner != nil {
-			examined = examiner.Examine(ctx, d, r.o.Options)
-			if !r.o.allRoutes {
-				chooser.NotCalled = registeredAs(examined.Webhooks).why
+		all = append(all, &reviewer{reviewing: &run, chooser: chooser, kinds: first.kinds, servers: run.servers(documents)})
+	}
+	return all, nil
+}
+
+// reports returns the reports of documents in their order, as they come. The error is known when all have come.
+func (r *reviewing) reports(ctx context.Context, documents []requests.Document, others ...requests.Document) (_ iter.Seq[report.Report], failed func() error) {
+	reviewers, err := r.reviewers(ctx, documents, others...)
+	return func(yield func(report.Report) bool) {
+		if err != nil {
+			return
+		}
+		defer func() {
+			for _, one := range reviewers {
+				one.servers.close()
+				maps.Copy(r.absent, one.absent)
+			}
+		}()
+		do := func(one *reviewer, i int) reported { return one.review(ctx, documents[i]) }
+		for of := range parallel.InOrder(len(documents), reviewers, do) {
+			if err = of.err; err != nil || !yield(of.Report) {
+				return
 			}
 		}
-		if chooser.In, err = servers.of(ctx, chooser, body); err != nil {
-			return nil, err
-		}
-		result, err := r.report(ctx, d, body, chooser, kinds)
-		if err != nil {
-			return nil, err
-		}
-		result.Webhooks = examined.Webhooks
-		if examiner != nil && r.o.registered.Source == "api" { // those of files are in the cluster
-			policies.Answer(ctx, examiner, d, r.o.Options, &result)
-		}
-		if examined.Verdict == report.Failed {
-			result.Verdict = report.Denied // by the API server, because of some webhook
-		}
-		reports = append(reports, result)
+	}, func() error { return err }
+}
+
+// review reviews a document.
+func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported) {
+	body, err := r.asReview(d)
+	if err != nil {
+		return reported{requests.NotSent(d, err), nil}
 	}
-	return reports, nil
+	if of.err = r.without(d); of.err != nil {
+		return of
+	}
+	var examined report.Report
+	if r.examiner != nil {
+		examined = r.examiner.Examine(ctx, d, r.o.Options)
+		if !r.o.allRoutes {
+			r.chooser.NotCalled = registeredAs(examined.Webhooks).why
+		}
+	}
+	if r.chooser.In, of.err = r.servers.of(ctx, r.chooser, d, body); of.err != nil {
+		return of
+	}
+	if of.Report, of.err = r.report(ctx, d, body, r.chooser, r.kinds); of.err != nil {
+		return of
+	}
+	of.Webhooks = examined.Webhooks
+	if r.examiner != nil && r.o.registered.Source == "api" { // those of files are in the cluster
+		r.policies.Answer(ctx, r.examiner, d, r.o.Options, &of.Report)
+	}
+	if examined.Verdict == report.Failed {
+		of.Verdict = report.Denied // by the API server, because of some webhook
+	}
+	return of
 }
 
 // report reviews one document.
@@ -202,56 +256,6 @@ func (r *reviewing) explain(body []byte) (all []suite.Note, err error) {
 		all = append(all, notes...)
 	}
 	return all, nil
-}
-
-// print prints the reports. The error, if any, ends the command with the exit code of the worst verdict.
-func (r *reviewing) print(reports []report.Report) error {
-	if r.o.strict {
-		for i := range reports {
-			reports[i].Findings = append(reports[i].Findings, reports[i].Strictly()...)
-		}
-	}
-	code := report.ExitOfReview(reports).Err("some objects were not judged, or could not be reviewed")
-	if r.o.output == "json" || r.o.output == "junit" {
-		if last := len(reports) - 1; last >= 0 {
-			reports[last].Hint = strings.TrimSpace(reports[last].Hint + "\n" + r.notLooked)
-		}
-		if err := report.Write(r.Out, r.o.output, "usherctl review", slices.Values(reports)); err != nil {
-			return err
-		}
-		return code
-	}
-	style := r.Style()
-	style.Patch = r.o.output == "patch"
-	hidden, shown := "", map[string]bool{}
-	for _, result := range reports {
-		if !r.o.explain {
-			result.Plugins = slices.DeleteFunc(slices.Clone(result.Plugins), func(p report.Plugin) bool { return slices.Contains(routine, p.Name) })
-		}
-		if r.o.mainOnly {
-			result.Calls, hidden = r.withoutIdleSuites(result.Calls, hidden)
-		}
-		for _, call := range result.Calls {
-			shown[call.Path] = true
-		}
-		if report.Unrouted(result) && len(reports) > 1 {
-			continue
-		}
-		if r.o.quiet && result.Exit() == report.Fine && len(result.Unknown) == 0 {
-			continue
-		}
-		report.Text(r.Out, result, style)
-		_, _ = fmt.Fprintln(r.Out)
-	}
-	if text := report.UnroutedText(reports); text != "" && len(reports) > 1 && (!r.o.quiet || r.o.strict) {
-		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
-	}
-	_, _ = fmt.Fprintln(r.Out, report.Summary(reports))
-	r.printAbsent(shown, hidden)
-	if r.notLooked != "" {
-		_, _ = fmt.Fprintln(r.Out, r.notLooked)
-	}
-	return code
 }
 
 // printAbsent says what the steps of the shown routes took as absent, and in one line what those of the hidden suite did.

@@ -1,0 +1,102 @@
+package review
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/usherctl/report"
+)
+
+// print prints n reports as they come. The error, if any, ends the command with the exit code of the worst verdict.
+func (r *reviewing) print(n int, reports iter.Seq[report.Report]) error {
+	var light []report.Report
+	whole := func(yield func(report.Report) bool) {
+		for result := range reports {
+			if r.o.strict {
+				result.Findings = append(result.Findings, result.Strictly()...)
+			}
+			if light = append(light, report.Light(result)); len(light) == n && (r.o.output == "json" || r.o.output == "junit") {
+				result.Hint = strings.TrimSpace(result.Hint + "\n" + r.notLooked)
+			}
+			if !yield(result) {
+				return
+			}
+		}
+	}
+	if r.o.output == "json" || r.o.output == "junit" {
+		if err := report.Write(r.Out, r.o.output, "usherctl review", whole); err != nil {
+			return err
+		}
+	} else {
+		r.printText(n, whole, &light)
+	}
+	return report.ExitOfReview(light).Err("some objects were not judged, or could not be reviewed")
+}
+
+// printText prints n reports as text, and then what is to say of all of them. Pods of an owner of which the same is said are printed once.
+func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]report.Report) {
+	style := r.Style()
+	style.Patch = r.o.output == "patch"
+	hidden, shown, groups, progress := "", map[string]bool{}, report.Groups{}, progress{to: r.Err, of: n, began: time.Now()}
+	shows := func(result report.Report) bool {
+		return (!report.Unrouted(result) || n == 1) && (!r.o.quiet || result.Exit() != report.Fine || len(result.Unknown) > 0)
+	}
+	for result := range reports {
+		progress.step()
+		if !r.o.explain {
+			result.Plugins = slices.DeleteFunc(slices.Clone(result.Plugins), func(p report.Plugin) bool { return slices.Contains(routine, p.Name) })
+		}
+		if r.o.mainOnly {
+			result.Calls, hidden = r.withoutIdleSuites(result.Calls, hidden)
+		}
+		for _, call := range result.Calls {
+			shown[call.Path] = true
+		}
+		if groups.Add(result) || !shows(result) {
+			continue
+		}
+		progress.clear()
+		report.Text(r.Out, result, style)
+		_, _ = fmt.Fprintln(r.Out)
+	}
+	if progress.clear(); len(*all) < n {
+		return // another error ends the command
+	}
+	groups.Text(r.Out, style, shows)
+	if text := report.UnroutedText(*all); text != "" && n > 1 && (!r.o.quiet || r.o.strict) {
+		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
+	}
+	_, _ = fmt.Fprintln(r.Out, report.Summary(*all))
+	r.printAbsent(shown, hidden)
+	if r.notLooked != "" {
+		_, _ = fmt.Fprintln(r.Out, r.notLooked)
+	}
+}
+
+// progress says on a terminal how many objects of many are reviewed.
+type progress struct {
+	to     io.Writer
+	of, at int
+	began  time.Time
+	drawn  bool
+}
+
+func (p *progress) step() {
+	if p.at++; p.at%100 != 0 || time.Since(p.began) < time.Second || !cli.IsTerminal(p.to) {
+		return
+	}
+	_, _ = fmt.Fprintf(p.to, "\r\x1b[Kreviewed %d of %d objects", p.at, p.of)
+	p.drawn = true
+}
+
+func (p *progress) clear() {
+	if p.drawn {
+		_, _ = fmt.Fprint(p.to, "\r\x1b[K")
+	}
+	p.drawn = false
+}
