@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -23,9 +23,10 @@ import (
 )
 
 // newChain returns the admission plug-ins that kube-apiserver has by default, in its order, over the objects of informers.
-func newChain(ctx context.Context, c client, params dynamic.Interface, factory informers.SharedInformerFactory) (admission.Interface, error) {
+func newChain(ctx context.Context, a authorizer.Authorizer, c client, params dynamic.Interface,
+	factory informers.SharedInformerFactory) (admission.Interface, error) {
 	server := genericapiserver.NewConfig(legacyscheme.Codecs)
-	server.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	server.Authorization.Authorizer = a
 	own, err := (&kubeapiserveradmission.Config{}).New()
 	if err != nil {
 		return nil, err

@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -44,6 +46,8 @@ type Cluster struct {
 	Assumed map[string]map[string]string
 	// Webhook answers the calls of registered webhooks. Nil: no webhook has an answer.
 	Webhook Webhook
+	// Authorizer answers match conditions and policies. Nil: it allows everything.
+	Authorizer authorizer.Authorizer
 }
 
 // Webhook answers the call of a webhook with an AdmissionReview. ErrNoAnswer: its answer is not known; the request goes on as if it
@@ -128,6 +132,7 @@ type Engine struct {
 	chain      admission.Interface
 	custom     http.Handler
 	webhook    Webhook
+	authorizer authorizer.Authorizer
 	registered []Registered      // in the order of their configurations
 	hosts      *strings.Replacer // replaces those by which they are called
 	stop       context.CancelFunc
@@ -156,7 +161,11 @@ func New(ctx context.Context, c Cluster) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{registries: r, state: s, stored: s.stored, webhook: c.Webhook, custom: http.NotFoundHandler()}
+	e := &Engine{registries: r, state: s, stored: s.stored, webhook: c.Webhook, custom: http.NotFoundHandler(),
+		authorizer: c.Authorizer}
+	if e.authorizer == nil {
+		e.authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	}
 	var hosts []string
 	for _, object := range s.typed {
 		hosts = append(hosts, e.register(object)...)
@@ -179,8 +188,22 @@ func (e *Engine) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	e.chain, err = newChain(ctx, c, params, informers.NewSharedInformerFactory(c, 0))
+	e.chain, err = newChain(ctx, e.authorizer, c, params, informers.NewSharedInformerFactory(c, 0))
 	return err
+}
+
+// BuiltIn reports whether a group is one of Kubernetes.
+func BuiltIn(group string) bool {
+	r, err := loaded()
+	if err != nil {
+		return false
+	}
+	for of := range r.groups {
+		if of.Group == group {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends the watches of an engine.

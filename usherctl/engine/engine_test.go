@@ -226,3 +226,19 @@ func TestPlugins(t *testing.T) {
 		t.Errorf("LimitRanger changed %s to %s", v.Plugins[0].Before, v.Plugins[0].After)
 	}
 }
+
+// TestEquivalent: a webhook for another version of the same objects is called, with the object in that version, and none with Exact.
+func TestEquivalent(t *testing.T) {
+	const scaler = `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: a},
+		spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}}}`
+	const hook = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: a.example.com,
+		sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://a.example"}, matchPolicy: %s,
+		rules: [{operations: [CREATE], apiGroups: [autoscaling], apiVersions: [v2], resources: [horizontalpodautoscalers]}]}]}`
+	for policy, want := range map[string]int{"Equivalent": 1, "Exact": 0} {
+		e := opened(t, engine.Cluster{Objects: objects(t, fmt.Sprintf(hook, policy))})
+		v := e.Judge(t.Context(), engine.Request{Operation: admissionv1.Create, Object: []byte(scaler)})
+		if len(v.Calls) != want || want > 0 && !strings.Contains(string(v.Calls[0].Review), `"object":{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v2"`) {
+			t.Errorf("%s: %+v, refused: %+v", policy, v.Calls, v.Refusal)
+		}
+	}
+}

@@ -86,15 +86,18 @@ type kind struct {
 type registries struct {
 	kinds  map[schema.GroupVersionKind]kind
 	groups map[schema.GroupVersion]*group
+	// equivalents are the resources with the same objects, by which webhooks with matchPolicy Equivalent are called.
+	equivalents runtime.EquivalentResourceRegistry
 
 	addresses sync.Once // waits for the allocator of addresses
 }
 
 // group is a version of an API group. Its handlers are made for the first request.
 type group struct {
-	info    *genericapiserver.APIGroupInfo
-	version schema.GroupVersion
-	handler func() (http.Handler, error)
+	info        *genericapiserver.APIGroupInfo
+	version     schema.GroupVersion
+	equivalents runtime.EquivalentResourceRegistry
+	handler     func() (http.Handler, error)
 }
 
 // loaded returns the registries. They take 100 ms, and share tables of the process in any case: schemes, feature gates.
@@ -111,7 +114,8 @@ func newRegistries() (*registries, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &registries{kinds: map[schema.GroupVersionKind]kind{}, groups: map[schema.GroupVersion]*group{}}
+	r := &registries{kinds: map[schema.GroupVersionKind]kind{}, groups: map[schema.GroupVersion]*group{},
+		equivalents: runtime.NewEquivalentResourceRegistryWithIdentity(factory.ResourcePrefix)}
 	for _, p := range providers {
 		info, err := p.NewRESTStorage(controlplane.DefaultAPIResourceConfigSource(), getter(factory.NewConfig))
 		if err != nil {
@@ -202,19 +206,24 @@ func serviceInformers() informers.SharedInformerFactory {
 
 // add adds the kinds of an API group.
 func (r *registries) add(info *genericapiserver.APIGroupInfo) error {
-	for version, storages := range info.VersionedResourcesStorageMap {
-		gv := schema.GroupVersion{Group: info.PrioritizedVersions[0].Group, Version: version}
-		g := &group{info: info, version: gv}
+	for _, gv := range info.PrioritizedVersions {
+		storages := info.VersionedResourcesStorageMap[gv.Version]
+		if storages == nil {
+			continue
+		}
+		g := &group{info: info, version: gv, equivalents: r.equivalents}
 		g.handler = sync.OnceValues(g.install)
 		r.groups[gv] = g
 		for name, storage := range storages {
-			scoper, scoped := storage.(rest.Scoper)
-			if !scoped || strings.Contains(name, "/") {
-				continue
-			}
 			k, err := endpoints.GetResourceKind(gv, storage, info.Scheme)
 			if err != nil {
 				return err
+			}
+			resource, subresource, _ := strings.Cut(name, "/")
+			r.equivalents.RegisterKindFor(gv.WithResource(resource), subresource, k)
+			scoper, scoped := storage.(rest.Scoper)
+			if !scoped || subresource != "" {
+				continue
 			}
 			r.kinds[k] = kind{gv.WithResource(name), scoper.NamespaceScoped()}
 		}
@@ -237,7 +246,7 @@ func (g *group) install() (http.Handler, error) {
 		ParameterCodec: g.info.ParameterCodec, Serializer: g.info.NegotiatedSerializer,
 		Creater: scheme, Convertor: scheme, ConvertabilityChecker: scheme, Defaulter: scheme, Typer: scheme,
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(scheme), Namer: runtime.Namer(meta.NewAccessor()),
-		TypeConverter: managedfields.NewDeducedTypeConverter(), EquivalentResourceRegistry: runtime.NewEquivalentResourceRegistry(),
+		TypeConverter: managedfields.NewDeducedTypeConverter(), EquivalentResourceRegistry: g.equivalents,
 		Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer(), Admit: chained{}, MinRequestTimeout: time.Minute,
 		MaxRequestBodyBytes: maxBody,
 	}
