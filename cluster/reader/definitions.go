@@ -14,7 +14,6 @@ type definition struct {
 		Scope    string
 		Versions []struct {
 			Name         string
-			Served       bool
 			Subresources struct {
 				Status *struct{}
 				Scale  *struct{}
@@ -24,7 +23,7 @@ type definition struct {
 	}
 }
 
-// equivalents returns the versions that are served, but for the given one.
+// equivalents returns the versions, but for the given one: the API server converts to those that it does not serve, too.
 func (d definition) equivalents(of schema.GroupVersionResource, subresource string) (all []Equivalent) {
 	for _, v := range d.Spec.Versions {
 		kind := schema.GroupVersionKind{Group: of.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
@@ -32,7 +31,7 @@ func (d definition) equivalents(of schema.GroupVersionResource, subresource stri
 		if subresource == "scale" && v.Subresources.Scale != nil {
 			has, kind = true, schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		}
-		if v.Served && has && v.Name != of.Version {
+		if has && v.Name != of.Version {
 			all = append(all, Equivalent{Resource: of.GroupResource().WithVersion(v.Name), Kind: kind,
 				SameFields: d.Spec.Conversion.Strategy != "Webhook"})
 		}

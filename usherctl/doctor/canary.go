@@ -40,6 +40,7 @@ const (
 // canary is the dry run of a creation, and what came back.
 type canary struct {
 	request  webhookmatch.Request
+	judged   decision // what the API server's code says of it
 	answered []string // the paths of usher that have answered
 	refused  error    // by the API server, perhaps before it had called every webhook
 }
@@ -53,14 +54,15 @@ func (e *Examiner) Canary(ctx context.Context, d requests.Document, o requests.O
 	}
 	result := report.Report{Subject: report.Subject{Source: d.Source, Of: d.Of, Kind: c.request.Kind.Kind, Namespace: c.request.Namespace,
 		Name: nameIn(c.request), Operation: string(c.request.Operation)}}
-	verdicts := e.matcher.Of(ctx, c.request, hooksOf(e.hooks))
+	c.judged = e.judgeRequest(ctx, d, c.request, nobody)
+	verdicts := c.judged.verdicts
 	for i, h := range e.hooks {
 		if h.ushers() {
 			result.Webhooks = append(result.Webhooks, c.registered(i, e.hooks, verdicts))
 		}
 	}
 	result.Webhooks = append(result.Webhooks, c.unregistered(ctx, e, needed)...)
-	result.Verdict = verdictOf(result.Webhooks, func(name string) bool { return e.needs(ctx, c.request, needed, name) })
+	result.Verdict = verdictOf(result.Webhooks, func(name string) bool { return e.needs(ctx, c.judged, needed, name) })
 	switch {
 	case c.refused != nil:
 		result.Hint = "the API server refused the canary: " + c.refused.Error()
@@ -97,10 +99,15 @@ func verdictOf(all []report.Webhook, needed func(name string) bool) report.Verdi
 }
 
 // needs reports whether usher's policy needs a webhook to be called for a request.
-func (e *Examiner) needs(ctx context.Context, r webhookmatch.Request, needed []webhooks.Hook, name string) bool {
+func (e *Examiner) needs(ctx context.Context, j decision, needed []webhooks.Hook, name string) bool {
 	return slices.ContainsFunc(needed, func(n webhooks.Hook) bool {
-		return n.Name == name && e.matcher.One(ctx, r, entry{Hook: n}.hook()).Called
+		return n.Name == name && e.wouldCall(ctx, j, n).Called
 	})
+}
+
+// wouldCall returns whether the API server would call a webhook if it were registered.
+func (e *Examiner) wouldCall(ctx context.Context, j decision, n webhooks.Hook) webhookmatch.Verdict {
+	return e.matcher.One(ctx, j.seenBy(false), entry{Hook: n}.hook())
 }
 
 // send sends the canary as the user that the API server takes the caller for.
@@ -111,7 +118,7 @@ func (e *Examiner) send(ctx context.Context, d requests.Document, o requests.Opt
 	if c.request, err = e.request(ctx, d, o); err != nil {
 		return c, err
 	}
-	if !c.request.Unstored {
+	if d.IsReview() {
 		return c, errors.New("an AdmissionReview cannot be created; pass the manifest of its object")
 	}
 	object := &unstructured.Unstructured{}
@@ -194,7 +201,7 @@ func (c canary) unregistered(ctx context.Context, e *Examiner, needed []webhooks
 		if isRegistered(n, e.hooks) {
 			continue
 		}
-		v := e.matcher.One(ctx, c.request, entry{Hook: n}.hook())
+		v := e.wouldCall(ctx, c.judged, n)
 		w := report.Webhook{Configuration: "not registered", Name: n.Name, Path: webhooks.PathOf(n.Name), Filter: missing,
 			Why: "usher's policy needs it, and no configuration has it"}
 		switch {

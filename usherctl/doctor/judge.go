@@ -3,10 +3,8 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"strings"
 
-	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
@@ -16,17 +14,14 @@ import (
 
 // Calls knows what becomes of a call, as far as it can be told without one.
 type Calls struct {
-	cluster  *connectivity.Cluster // nil: it is not known what can be reached
-	usher    Usher
-	needed   []webhooks.Hook
-	policies []admissionPolicies // of the cluster
-	unread   []string            // why some could not be read
+	cluster *connectivity.Cluster // nil: it is not known what can be reached
+	usher   Usher
+	needed  []webhooks.Hook
 }
 
 // Calls reads what the webhooks of a cluster call. roots are the CAs of its API server.
 func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher) Calls {
-	c := e.Policies(ctx)
-	c.usher = usher
+	c := Calls{usher: usher}
 	if usher.Unknown == nil {
 		c.needed = usher.neededBy(e.hooks)
 	}
@@ -38,22 +33,6 @@ func (e *Examiner) Calls(ctx context.Context, roots *x509.CertPool, usher Usher)
 	return c
 }
 
-// Policies reads the admission policies of a cluster, and nothing of what the webhooks call.
-func (e *Examiner) Policies(ctx context.Context) (c Calls) {
-	for _, kind := range policyKinds {
-		all, problems := readPolicies(ctx, e.source, kind)
-		for _, err := range problems {
-			what := "what each " + kind + " says: " + err.Error()
-			if malformed, is := errors.AsType[*reader.MalformedError](err); is {
-				what = "what the " + malformed.Object + " says: " + malformed.Why
-			}
-			c.unread = append(c.unread, what)
-		}
-		c.policies = append(c.policies, all)
-	}
-	return c
-}
-
 // Judge returns the report of Examine, and what is known of the request beyond the filters: the calls that fail, the webhooks of usher
 // that are not registered, or not as they should be, and what admission policies say. What is not known is not judged.
 func (e *Examiner) Judge(ctx context.Context, d requests.Document, o requests.Options, calls Calls) report.Report {
@@ -61,16 +40,17 @@ func (e *Examiner) Judge(ctx context.Context, d requests.Document, o requests.Op
 	if err != nil {
 		return requests.NotSent(d, err)
 	}
-	result := e.examine(ctx, d, request)
+	j := e.judgeRequest(ctx, d, request, nobody)
+	result := e.examine(d, j)
 	if result.Verdict == report.Failed {
 		result.Verdict = report.Rejected
 	}
-	missing := canary{request: request}.unregistered(ctx, e, calls.needed)
+	missing := canary{request: request, judged: j}.unregistered(ctx, e, calls.needed)
 	for i := range missing {
 		missing[i].Fix = calls.usher.restoring()
 	}
 	for i, h := range e.hooks {
-		worse := calls.judge(h, &result.Webhooks[i], func() bool { return e.needs(ctx, request, calls.needed, h.Name) })
+		worse := calls.judge(h, &result.Webhooks[i], func() bool { return e.needs(ctx, j, calls.needed, h.Name) })
 		if result.Verdict == report.Passed || result.Verdict == report.Failed && worse == report.Rejected {
 			result.Verdict = worse
 		}
@@ -78,7 +58,7 @@ func (e *Examiner) Judge(ctx context.Context, d requests.Document, o requests.Op
 	if result.Webhooks = append(result.Webhooks, missing...); len(missing) > 0 && result.Verdict == report.Passed {
 		result.Verdict = report.Failed
 	}
-	if calls.askPolicies(ctx, e, request, &result) && (result.Verdict == report.Passed || result.Verdict == report.Failed) {
+	if e.addRefusal(j, &result) && (result.Verdict == report.Passed || result.Verdict == report.Failed) {
 		result.Verdict = report.Rejected
 	}
 	if result.Verdict == report.Passed && len(result.Unjudged) > 0 {

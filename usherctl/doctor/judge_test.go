@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ import (
 // TestJudge: a request that the API server would refuse, as is known, has not passed, and neither has one that webhooks of usher miss.
 func TestJudge(t *testing.T) {
 	const (
-		pod       = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`
+		pod       = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`
 		service   = "/api/v1/namespaces/shop/services/policy"
 		headless  = `{"metadata":{"namespace":"shop","name":"policy"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`
 		forbidden = ""
@@ -92,6 +93,11 @@ func TestAskedPolicies(t *testing.T) {
 		at       = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 		mutating = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
 		denies   = `"validationActions":["Deny"]`
+		labels   = rules + `,"reinvocationPolicy":"Never","mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":
+			{"expression":"Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}]`
+		configMaps = `,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"}`
+		named      = denies + `,"paramRef":{"name":"limits","namespace":"default","parameterNotFoundAction":"Allow"}`
+		limits     = "/api/v1/namespaces/default/configmaps/limits"
 	)
 	list := func(name, spec string) string {
 		return fmt.Sprintf(`{"items":[{"metadata":{"name":%q},"spec":{%s}}]}`, name, spec)
@@ -104,37 +110,43 @@ func TestAskedPolicies(t *testing.T) {
 		others                []string
 		verdict, says         string
 	}{
-		{"a constant false", validates("false", ""), denies, nil, "refused", "validations[0], false, is false (not here)."},
+		{"a constant false", validates("false", ""), denies, nil, "refused", "denied request: not here."},
 		{"a constant true", validates("true", ""), denies, nil, "passed", ""},
 		{"only the audit log", validates("false", ""), `"validationActions":["Audit"]`, nil, "passed", ""},
 		{"another namespace", validates("false", ""), denies + `,"matchResources":{"namespaceSelector":{"matchLabels":{"team":"bank"}}}`, nil, "passed", ""},
 		{"a rule that excludes", strings.Replace(validates("false", ""), "EXCLUDES", `,"excludeResourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"]}]`, 1), denies, nil, "passed", ""},
-		{"a label", validates("has(object.metadata.labels) && 'team' in object.metadata.labels", ""), denies, nil, "refused", "is false"},
+		{"a label", validates("has(object.metadata.labels) && 'team' in object.metadata.labels", ""), denies, nil, "refused", "not here"},
 		{"a default", validates("object.spec.restartPolicy == 'Always'", ""), denies, nil, "passed", ""},
-		{"a variable", validates("variables.name != 'a'", `,"variables":[{"name":"name","expression":"object.metadata.name"}]`), denies, nil, "refused", "variables.name != 'a', is false"},
-		{"a field that nobody has set", validates("object.spec.nodeName == 'a'", ""), denies, nil, "asked", "nodeName"},
-		{"what a plug-in sets", validates("has(object.spec.priorityClassName)", ""), denies, nil, "asked", "the API server may set priorityClassName before"},
-		{"the namespace's label", validates("namespaceObject.metadata.labels['team'] == 'bank'", ""), denies, nil, "refused", "is false"},
-		{"the namespace's annotations", validates("has(namespaceObject.metadata.annotations)", ""), denies, nil, "asked", "more of the namespace than its labels"},
+		{"a variable", validates("variables.name != 'a'", `,"variables":[{"name":"name","expression":"object.metadata.name"}]`), denies, nil, "refused", "not here"},
+		{"a field that nobody has set", validates("object.spec.nodeName == 'a'", ""), denies, nil, "refused", "no such key: nodeName"},
+		{"what a plug-in sets", validates("has(object.spec.priorityClassName)", ""), denies, nil, "refused", "not here"},
+		{"the namespace's label", validates("namespaceObject.metadata.labels['team'] == 'bank'", ""), denies, nil, "refused", "not here"},
+		{"the namespace's annotations", validates("has(namespaceObject.metadata.annotations)", ""), denies, nil, "refused", "not here"},
 		{"a condition that leaves it out", validates("false", `,"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"},{"name":"b","expression":"request.operation != 'CREATE'"}]`), denies, nil, "passed", ""},
-		{"a condition without a result", validates("true", `,"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`), denies, nil, "refused", "the match condition a, object.spec.nope == 1, has no result: no such key: nope"},
+		{"a condition without a result", validates("true", `,"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`), denies, nil, "refused", "'object.spec.nope == 1' resulted in error: no such key: nope"},
 		{"the same with Ignore", validates("true", `,"failurePolicy":"Ignore","matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`), denies, nil, "passed", ""},
 		{"a condition that reads the namespace", validates("true", `,"matchConditions":[{"name":"a","expression":"namespaceObject.metadata.labels['team'] == 'bank'"}]`), denies, nil, "refused",
-			"the match condition a, namespaceObject.metadata.labels['team'] == 'bank', has no result: no such key: metadata"},
+			"resulted in error: no such key: metadata"},
 		{"an audit annotation", validates("true", `,"auditAnnotations":[{"key":"a","valueExpression":"'by ' + object.metadata.name"},{"key":"b","valueExpression":"null"}]`), denies, nil, "passed", ""},
 		{"an audit annotation without a result", validates("true", `,"auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}]`), denies, nil, "refused",
-			"auditAnnotations[0], 'of ' + object.metadata.labels.team, has no result: no such key: labels"},
-		{"the same, with a binding that warns", validates("false", `,"auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}]`), `"validationActions":["Warn"]`, nil, "refused", "auditAnnotations[0]"},
+			"'of ' + object.metadata.labels.team' resulted in error: no such key: labels"},
+		{"the same, with a binding that warns", validates("false", `,"auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}]`), `"validationActions":["Warn"]`, nil, "refused", "no such key: labels"},
 		{"the same, after a condition without a result", validates("false", `,"auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}],"matchConditions":[{"name":"a","expression":"object.spec.nope == 1"}]`),
 			`"validationActions":["Warn"]`, nil, "passed", ""},
 		{"the same, and Ignore", validates("true", `,"failurePolicy":"Ignore","auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}]`), denies, nil, "passed", ""},
 		{"the same, and another namespace", validates("true", `,"auditAnnotations":[{"key":"a","valueExpression":"'of ' + object.metadata.labels.team"}]`),
 			denies + `,"matchResources":{"namespaceSelector":{"matchLabels":{"team":"bank"}}}`, nil, "passed", ""},
-		{"parameters", validates("false", `,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"}`), denies, nil, "asked", "its parameters are not looked at"},
+		{"parameters", validates("params.data.a == 'b'", configMaps), named, []string{limits, `{"metadata":{"name":"limits"},"data":{"a":"c"}}`}, "refused", "not here"},
+		{"parameters that permit it", validates("params.data.a == 'b'", configMaps), named, []string{limits, `{"metadata":{"name":"limits"},"data":{"a":"b"}}`}, "passed", ""},
+		{"parameters that may not be read", validates("false", configMaps), named, []string{limits, ""}, "asked", "configmaps default/limits may not be read"},
+		{"the same, of a policy for others", strings.Replace(validates("false", configMaps), `"pods"`, `"secrets"`, 1), named, []string{limits, ""}, "passed", ""},
+		{"no right to read quotas", validates("true", ""), denies, []string{"/api/v1/namespaces/default/resourcequotas", ""}, "asked", "what each ResourceQuota says: resourcequotas in namespace default may not be read"},
+		{"no right to read the Namespace", validates("true", ""), denies, []string{"/api/v1/namespaces/default", ""}, "asked", "which admission policies are for the Namespace default"},
+		{"a quota", validates("true", ""), denies, []string{"/api/v1/namespaces/default/resourcequotas", `{"items":[{"metadata":{"name":"q","namespace":"default"},"spec":{"hard":{"pods":"0"}},
+			"status":{"hard":{"pods":"0"},"used":{"pods":"0"}}}]}`}, "refused", "exceeded quota: q"},
 		{"no right to read them", "", "", []string{at + "ies", ""}, "asked", "what each ValidatingAdmissionPolicy says"},
-		{"one that changes the object", validates("object.metadata.name != 'a'", ""), denies, []string{mutating + "ies", list("m", rules), mutating + "ybindings", list("m", `"policyName":"m"`)}, "asked",
-			"is false for the object as it was sent; the MutatingAdmissionPolicy m may change it before"},
-		{"the same, and a constant", validates("1 > 2", ""), denies, []string{mutating + "ies", list("m", rules), mutating + "ybindings", list("m", `"policyName":"m"`)}, "refused", "what the MutatingAdmissionPolicy m changes"},
+		{"one that changes the object", validates("has(object.metadata.labels)", ""), denies, []string{mutating + "ies", list("m", labels), mutating + "ybindings", list("m", `"policyName":"m"`)}, "passed", ""},
+		{"the same, and a constant", validates("1 > 2", ""), denies, []string{mutating + "ies", list("m", labels), mutating + "ybindings", list("m", `"policyName":"m"`)}, "refused", "not here"},
 		{"a webhook that changes the object", validates("object.metadata.name != 'a'", ""), denies, []string{"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 			`{"items":[{"metadata":{"name":"m"},"webhooks":[` + webhookFor("/v1/pods", `,"failurePolicy":"Ignore"`) + `]}]}`}, "failed", "the webhook w may change it before"},
 	} {
@@ -154,7 +166,7 @@ func TestAskedPolicies(t *testing.T) {
 			documents := requests.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
 			calls := examiner.Calls(t.Context(), nil, doctor.Usher{})
 			result := examiner.Judge(t.Context(), documents[0], requests.Options{Operation: admissionv1.Create, User: "ann", Namespace: "default"}, calls)
-			says := strings.Join(result.Unjudged, "\n")
+			says := strings.Join(slices.Concat(result.Unjudged, result.Invalid), "\n")
 			for _, f := range result.Findings {
 				says += "\n" + f.Object + " " + f.Message
 			}
@@ -186,7 +198,7 @@ func TestCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := requests.Document{JSON: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`)}
+	pod := requests.Document{JSON: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`)}
 	of := pod
 	of.Of, of.Controller = "ReplicaSet web", "replicaset-controller"
 	called := func(d requests.Document) bool {

@@ -10,6 +10,7 @@ import (
 
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/nearest"
@@ -41,7 +42,8 @@ type admissionPolicy struct {
 		MatchResources    *registration.MatchResources
 		ValidationActions []registration.ValidationAction
 	}
-	malformed bool // a part of it could not be decoded
+	malformed bool                       // a part of it could not be decoded
+	stored    *unstructured.Unstructured // as a whole
 }
 
 // object names the policy in findings.
@@ -75,10 +77,12 @@ func readPolicies(ctx context.Context, source reader.Source, kind string) (all a
 // decodePolicies decodes policies, or bindings. A malformed one is among them, and a problem.
 func decodePolicies(kind string, list []json.RawMessage) (all []admissionPolicy, problems []error) {
 	for _, raw := range list {
-		p := admissionPolicy{kind: kind}
+		p := admissionPolicy{kind: kind, stored: &unstructured.Unstructured{}}
 		if err := reader.Decode(raw, &p); err != nil {
 			p.malformed, problems = true, append(problems, err)
 		}
+		_ = json.Unmarshal(raw, &p.stored.Object) // it is JSON
+		p.stored.SetGroupVersionKind(registration.SchemeGroupVersion.WithKind(kind))
 		all = append(all, p)
 	}
 	return all, problems

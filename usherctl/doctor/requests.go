@@ -8,11 +8,13 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/webhookmatch"
@@ -25,6 +27,11 @@ type Examiner struct {
 	hooks      []entry
 	matcher    webhookmatch.Matcher
 	namespaces map[string]webhookmatch.Namespace // by name, as far as they were asked for
+	whole      map[string]json.RawMessage        // those that are known
+	spaces     map[string]bool                   // the Namespaces of requests
+	wanted     map[schema.GroupVersionKind]bool  // the kinds of requests
+	pods       []corev1.Pod                      // that are examined
+	judge      *judging                          // of requests in these; nil: not yet made
 	served     map[schema.GroupVersionKind]reader.Resource
 	caller     *authenticationv1.UserInfo // who sends what a manifest stands for; nil: the user of the options
 }
@@ -32,8 +39,8 @@ type Examiner struct {
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.
 func NewExaminer(ctx context.Context, source reader.Source, kinds requests.Catalogue) (*Examiner, error) {
 	hooks, err := registered(ctx, source)
-	return &Examiner{source: source, kinds: kinds, hooks: hooks,
-		namespaces: map[string]webhookmatch.Namespace{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
+	return &Examiner{source: source, kinds: kinds, hooks: hooks, namespaces: map[string]webhookmatch.Namespace{}, whole: map[string]json.RawMessage{},
+		spaces: map[string]bool{}, wanted: map[schema.GroupVersionKind]bool{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
 }
 
 // Hooks returns the webhooks of all configurations, in the order in which the API server asks them.
@@ -56,6 +63,7 @@ func registered(ctx context.Context, source reader.Source) (all []entry, err err
 // Learn takes the labels of Namespaces among documents, which override the cluster's unless they are deleted, and
 // asks the cluster for the kinds of all, so that the kinds know them.
 func (e *Examiner) Learn(ctx context.Context, documents []requests.Document, o requests.Options) {
+	e.judge = nil
 	for _, d := range documents {
 		var object metav1.PartialObjectMetadata
 		if d.Err != nil || json.Unmarshal(d.JSON, &object) != nil {
@@ -63,14 +71,28 @@ func (e *Examiner) Learn(ctx context.Context, documents []requests.Document, o r
 		}
 		kind := object.GroupVersionKind()
 		if kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) && (o.Operation != admissionv1.Delete || !e.source.Live()) {
-			e.namespaces[object.Name] = webhookmatch.Namespace{Labels: object.Labels}
+			e.namespaces[object.Name], e.whole[object.Name] = webhookmatch.Namespace{Labels: object.Labels}, d.JSON
 		}
 		if kind.Kind == "AdmissionReview" {
 			continue
 		}
+		e.expect(kind, object.Namespace, d, o)
 		if found := e.resourceOf(ctx, kind); found.Err == nil {
 			e.kinds.Add(kind, !found.Namespaced)
 		}
+	}
+}
+
+// expect notes what a document is about, so that all is read of the cluster at once.
+func (e *Examiner) expect(kind schema.GroupVersionKind, namespace string, d requests.Document, o requests.Options) {
+	e.wanted[kind] = true
+	if namespace = cmp.Or(namespace, o.Namespace); namespace != "" {
+		e.spaces[namespace] = true
+	}
+	var pod corev1.Pod
+	if kind.Kind == "Pod" && json.Unmarshal(d.JSON, &pod) == nil {
+		pod.Namespace = namespace
+		e.pods = append(e.pods, pod)
 	}
 }
 
@@ -80,11 +102,15 @@ func (e *Examiner) Examine(ctx context.Context, d requests.Document, o requests.
 	if err != nil {
 		return requests.NotSent(d, err)
 	}
-	return e.examine(ctx, d, request)
+	return e.examine(d, e.judgeRequest(ctx, d, request, nobody))
 }
 
+// nobody says of each webhook that its answer is not known.
+func nobody(engine.Registered) bool { return false }
+
 // examine returns the report on the request that a document stands for.
-func (e *Examiner) examine(ctx context.Context, d requests.Document, request webhookmatch.Request) report.Report {
+func (e *Examiner) examine(d requests.Document, j decision) report.Report {
+	request := j.request
 	kind := request.Kind.Kind
 	if request.SubResource != "" {
 		kind += "/" + request.SubResource
@@ -94,7 +120,7 @@ func (e *Examiner) examine(ctx context.Context, d requests.Document, request web
 	if kind == "Namespace" {
 		result.Namespace = ""
 	}
-	for i, v := range e.matcher.Of(ctx, request, hooksOf(e.hooks)) {
+	for i, v := range j.verdicts {
 		result.Webhooks = append(result.Webhooks, webhook(e.hooks[i], v))
 		switch {
 		case v.Filter == webhookmatch.Unknown:
@@ -174,8 +200,7 @@ func (e *Examiner) request(ctx context.Context, d requests.Document, o requests.
 		return r, errors.New("the AdmissionReview has no request")
 	}
 	_ = json.Unmarshal(d.JSON, &own)
-	r.AdmissionRequest, r.Unstored = sent.Request, own.Kind != "AdmissionReview"
-	if r.Unstored {
+	if r.AdmissionRequest = sent.Request; own.Kind != "AdmissionReview" {
 		r.Bare = r.Kind.Kind != own.Kind
 		e.correctPlural(ctx, &r, own.GroupVersionKind())
 		if e.caller != nil && d.Of == "" {
@@ -212,6 +237,8 @@ func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
 	}
 }
 
+var namespaceKind = reader.NewKind("", "v1", "Namespace", "namespaces")
+
 // namespace returns what is known of a namespace.
 func (e *Examiner) namespace(ctx context.Context, name string) webhookmatch.Namespace {
 	if name == "" {
@@ -220,7 +247,8 @@ func (e *Examiner) namespace(ctx context.Context, name string) webhookmatch.Name
 	if known, found := e.namespaces[name]; found {
 		return known
 	}
-	object, err := reader.One[metav1.PartialObjectMetadata](e.source.Get(ctx, reader.NewKind("", "v1", "Namespace", "namespaces"), "", name))
+	raw, err := e.source.Get(ctx, namespaceKind, "", name)
+	object, err := reader.One[metav1.PartialObjectMetadata](raw, err)
 	if errors.Is(err, reader.ErrNotFound) {
 		err = errors.New("there is no such namespace; create it, or name another one with -n")
 		if !e.source.Live() {
@@ -228,6 +256,6 @@ func (e *Examiner) namespace(ctx context.Context, name string) webhookmatch.Name
 		}
 	}
 	found := webhookmatch.Namespace{Labels: object.Labels, Err: err}
-	e.namespaces[name] = found
+	e.namespaces[name], e.whole[name] = found, raw
 	return found
 }

@@ -27,7 +27,10 @@ var farm = map[string]string{
 	"/apis/farm.test":    `{"versions":[{"version":"v1"},{"version":"v2"}]}`,
 	"/apis/farm.test/v1": `{"resources":[{"name":"oxen","kind":"Ox","namespaced":true}]}`,
 	"/apis/farm.test/v2": `{"resources":[{"name":"oxen","kind":"Ox","namespaced":true},{"name":"oxen/status","kind":"Ox","namespaced":true}]}`,
-	"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/oxen.farm.test": `{"spec":{"conversion":{"strategy":"None"}}}`,
+	"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/oxen.farm.test": `{"metadata":{"name":"oxen.farm.test"},"spec":{"group":"farm.test","scope":"Namespaced",
+		"names":{"plural":"oxen","singular":"ox","kind":"Ox","listKind":"OxList"},"conversion":{"strategy":"None"},"versions":[
+		{"name":"v1","served":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
+		{"name":"v2","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`,
 	"/api/v1/namespaces/default":                         `{"metadata":{"name":"default","labels":{"team":"web"}}}`,
 	"/apis/authentication.k8s.io":                        `{"versions":[{"version":"v1"}]}`,
 	"/apis/authentication.k8s.io/v1":                     `{"resources":[{"name":"tokenreviews","kind":"TokenReview"}]}`,
@@ -79,7 +82,7 @@ func examined(t *testing.T, source reader.Source, manifest, sub string) report.R
 func webhookFor(resource, more string) string {
 	group, rest, _ := strings.Cut(resource, "/")
 	version, name, _ := strings.Cut(rest, "/")
-	return fmt.Sprintf(`{"name":"w","rules":[{"apiGroups":[%q],"apiVersions":[%q],"operations":["*"],"resources":[%q]}]%s}`, group, version, name, more)
+	return fmt.Sprintf(`{"name":"w","rules":[{"apiGroups":[%q],"apiVersions":[%q],"operations":["*"],"resources":[%q]}],"sideEffects":"None","admissionReviewVersions":["v1"]%s}`, group, version, name, more)
 }
 
 const ox = `{"apiVersion":"farm.test/v2","kind":"Ox","metadata":{"name":"a"},"spec":{"size":2}}`
@@ -184,7 +187,7 @@ func TestNamespaceAmongTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents := requests.Read("-", strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"api"}}}
-{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`))
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`))
 	options := requests.Options{Operation: admissionv1.Create, Namespace: "default"}
 	examiner.Learn(t.Context(), documents, options)
 	result := examiner.Examine(t.Context(), documents[1], options)
@@ -197,9 +200,10 @@ func TestNamespaceAmongTheFiles(t *testing.T) {
 func TestDefinitionAmongTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "crd.yaml", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: oxen.farm.test}, spec: {group: farm.test,
-  names: {plural: oxen, kind: Ox}, scope: Namespaced, versions: [{name: v1, served: true}, {name: v2, served: true}, {name: v0, served: false}]}}`)
+  names: {plural: oxen, kind: Ox, singular: ox, listKind: OxList}, scope: Namespaced, versions: [{name: v1, served: true, schema: &any {openAPIV3Schema: {type: object}}},
+  {name: v2, served: true, storage: true, schema: *any}, {name: v0, served: false, schema: *any}]}}`)
 	write(t, dir, "ns.yaml", `{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {team: web}}}`)
-	for version, called := range map[string]bool{"v1": true, "v2": true, "v0": false} {
+	for version, called := range map[string]bool{"v1": true, "v2": true, "v0": true, "v3": false} {
 		write(t, dir, "w.yaml", `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: c}, webhooks: [`+
 			webhookFor("farm.test/"+version+"/oxen", `,"namespaceSelector":{"matchLabels":{"team":"web"}}`)+`]}`)
 		source, err := reader.Files(dir)

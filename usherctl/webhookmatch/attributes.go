@@ -17,8 +17,8 @@ import (
 // Authorize reports whether a user may do something. Without attributes of a resource, they are about a path.
 type Authorize func(context.Context, authorizer.Attributes) (allowed bool, reason string, err error)
 
-// errUnknown is why a condition has no result that is known.
-var errUnknown = errors.New("what it asks of the authorizer is known only with --cluster=api")
+// ErrUnknown is why a condition has no result that is known.
+var ErrUnknown = errors.New("what it asks of the authorizer is known only with --cluster=api")
 
 // attributes returns the request as the API server's own code has it, with the object as the webhook gets it.
 func (r Request) attributes(as Equivalent) (*admission.VersionedAttributes, error) {
@@ -82,7 +82,7 @@ type asking struct {
 // Authorize answers for the authorizer of the API server.
 func (a *asking) Authorize(ctx context.Context, what authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.answer == nil {
-		a.failed = errUnknown
+		a.failed = ErrUnknown
 		return authorizer.DecisionNoOpinion, "", a.failed
 	}
 	allowed, reason, err := a.answer(ctx, what)

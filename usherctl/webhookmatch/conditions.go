@@ -23,6 +23,8 @@ type condition registration.MatchCondition
 func (c condition) GetExpression() string    { return c.Expression }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
+var mayAsk = plugin.OptionalVariableDeclarations{HasAuthorizer: true}
+
 // compile compiles a match condition as the API server does. The environment is made when it is needed first.
 func (m *Matcher) compile(c registration.MatchCondition) plugin.ConditionEvaluator {
 	m.once.Do(func() {
@@ -86,9 +88,10 @@ func worse(a, b Verdict) Verdict {
 // judge returns what the result of one condition means.
 func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) (v Verdict) {
 	defer func() {
+		v.Converts = v.Filter == Unknown && unanswered == nil && !as.SameFields
 		v.mayRefuse = v.Filter == Unknown && unanswered == nil && h.failurePolicy() == registration.Fail
 	}()
-	switch doubt := r.doubt(m.Expression, as, result.Error); {
+	switch doubt := r.doubt(m.Expression, as); {
 	case unanswered != nil:
 		return skip(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
 	case result.Error != nil && doubt != "":
@@ -132,7 +135,7 @@ func (r Request) readsFields(expression string) bool {
 func isAbsent(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // doubt returns why the API server may see another object than is known here, if the condition reads that part of it.
-func (r Request) doubt(expression string, as Equivalent, err error) string {
+func (r Request) doubt(expression string, as Equivalent) string {
 	switch {
 	case !r.readsFields(expression):
 		return ""
@@ -140,8 +143,6 @@ func (r Request) doubt(expression string, as Equivalent, err error) string {
 		return fmt.Sprintf("the API server converts the object to %s before, which is not done here", as.Kind.GroupVersion())
 	case r.Bare:
 		return fmt.Sprintf("a manifest does not say which %s is sent; examine its AdmissionReview", r.kind().Kind)
-	case r.Unstored && err != nil && outside(expressionOf(expression), as.Kind.GroupKind()) == "": // else it has no result for any object
-		return "the API server fills in defaults before; write those that the condition reads into the manifest"
 	}
 	return ""
 }

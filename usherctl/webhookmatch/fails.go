@@ -97,7 +97,7 @@ func sampleOf(group, base, sub string, operation registration.OperationType) sam
 	if sub == "status" {
 		name += "/" + sub
 	}
-	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: kindOf(group, base)}, operation: operation,
+	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: KindOf(group, base)}, operation: operation,
 		resource: name}
 	object := minimal(s.kind)
 	if operation != registration.Delete {

@@ -62,6 +62,9 @@ type Verdict struct {
 	// As is the resource as which an equivalent one is sent; empty if it is sent as it came.
 	As schema.GroupVersionResource
 
+	// Converts reports that it is unknown because the API server converts the object before, which is not done here.
+	Converts bool
+
 	failed    bool // a match condition has no result
 	mayRefuse bool // it is not known whether a match condition makes the API server refuse the request
 }
@@ -76,8 +79,6 @@ func (v Verdict) decided() bool { return v.Filter != "" }
 // Request is a request, and what else the API server knows when it asks the filters.
 type Request struct {
 	*admissionv1.AdmissionRequest
-	// Unstored reports that the object is a manifest: the API server fills in defaults before it asks the filters.
-	Unstored bool
 	// Bare reports that only the object's kind and metadata are known, such as of the options of a connection to the pod of a
 	// manifest.
 	Bare bool
@@ -110,11 +111,13 @@ type Matcher struct {
 }
 
 // Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the
-// API server refuse it keeps the request from others.
-func (m *Matcher) Of(ctx context.Context, r Request, hooks []Hook) []Verdict {
+// API server refuse it keeps the request from others. Mutating webhooks get the request in another state than validating ones.
+func (m *Matcher) Of(ctx context.Context, mutating, validating Request, hooks []Hook) []Verdict {
 	verdicts := make([]Verdict, len(hooks))
 	for i, h := range hooks {
-		verdicts[i] = m.One(ctx, r, h)
+		if verdicts[i] = m.One(ctx, validating, h); h.Mutating {
+			verdicts[i] = m.One(ctx, mutating, h)
+		}
 	}
 	for i, v := range verdicts {
 		refuses := v.Refuses && (hooks[i].Mutating || v.Filter != SideEffects) // which validating webhooks are asked at the same time
@@ -154,7 +157,6 @@ func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
 	if v := r.exempt(h); v.decided() {
 		return v
 	}
-	r = r.seenBy(h)
 	as, v := r.meetsRules(h)
 	if v.decided() {
 		return v

@@ -24,7 +24,6 @@ type asked struct {
 	namespace                string
 	object, old              string // JSON
 	change                   func(*webhookmatch.Request)
-	mutating                 bool // it is asked of a mutating webhook
 }
 
 func (a asked) request() webhookmatch.Request {
@@ -186,30 +185,12 @@ func TestFacts(t *testing.T) {
 			}
 		}), onAll + `matchConditions: [{name: a, expression: 'authorizer.path("/x").check("get").allowed() && ` +
 			`!authorizer.path("/x").check("put").allowed()'}]`, "", ""},
-		{"a default that a manifest lacks", with(func(a *asked) { a.change = func(r *webhookmatch.Request) { r.Unstored = true } }),
-			onAll + `matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`, "unknown", "fills in defaults"},
 		{"the object in the other version", widget, onWidgets +
 			`matchConditions: [{name: a, expression: 'object.apiVersion == "example.com/v1" && object.spec.size == 1'}]`, "", ""},
 		{"the budget", pod, onAll + `matchConditions: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, ` +
 			`[1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))'}]`,
 			"matchConditions", "the API server refuses the request"},
 
-		{"a generated name, while mutating webhooks are called",
-			with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}`; a.mutating = true }),
-			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-")'}]`, "matchConditions", "no such key: name"},
-		{"a generated name, while validating ones are", with(func(a *asked) { a.object = `{"metadata":{"generateName":"web-"}}` }),
-			onAll + `matchConditions: [{name: a, expression: 'object.metadata.name.startsWith("web-") && request.name.startsWith("web-")'}]`, "", ""},
-		{"labels that a subresource cannot change", asked{operation: "UPDATE", resource: "/v1/pods", sub: "resize", namespace: "shop",
-			object: `{"metadata":{"labels":{"app":"api"}}}`, old: labelled},
-			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels.app == "web"'}]`, "", ""},
-		{"empty labels in a manifest", with(func(a *asked) {
-			a.object = `{"metadata":{"labels":{},"annotations":{"a":"b"}}}`
-			a.change = func(r *webhookmatch.Request) { r.Unstored = true }
-		}), onAll + `matchConditions: [{name: a, expression: '!has(object.metadata.labels) && has(object.metadata.annotations)'}]`, "", ""},
-		{"the label of a Namespace with its name", asked{operation: "CREATE", resource: "/v1/namespaces", namespace: "x",
-			object: `{"metadata":{"name":"x"}}`,
-			change: func(r *webhookmatch.Request) { r.Unstored = true }},
-			onAll + `matchConditions: [{name: a, expression: 'object.metadata.labels["kubernetes.io/metadata.name"] == "x"'}]`, "", ""},
 		{"webhooks are not asked about webhooks", asked{operation: "UPDATE", resource: "admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
 			object: labelled, old: labelled},
 			onAll, "exempt", "calls no webhook for a ValidatingWebhookConfiguration"},
@@ -222,7 +203,6 @@ func TestFacts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := hook(t, c.hook)
-			h.Mutating = c.asked.mutating
 			v := new(webhookmatch.Matcher).One(t.Context(), c.asked.request(), h)
 			if v.Called != (c.filter == "") || v.Filter != c.filter || !strings.Contains(v.Why, c.why) {
 				t.Errorf("called %t, filter %q, why %q", v.Called, v.Filter, v.Why)
@@ -238,7 +218,7 @@ func TestOneRefusesForAll(t *testing.T) {
 	mutating := func(h webhookmatch.Hook) webhookmatch.Hook { h.Mutating = true; return h }
 	unsure := hook(t, onAll+`matchConditions: [{name: a, expression: 'object.spec.restartPolicy == "Always"'}]`)
 	pod := asked{operation: "CREATE", resource: "/v1/pods", namespace: "shop", object: labelled,
-		change: func(r *webhookmatch.Request) { r.Unstored = true }}
+		change: func(r *webhookmatch.Request) { r.Bare = true }}
 	for _, c := range []struct {
 		name  string
 		hooks []webhookmatch.Hook
@@ -250,7 +230,7 @@ func TestOneRefusesForAll(t *testing.T) {
 		{"what is not called anyway", []webhookmatch.Hook{mutating(failing), hook(t, "{}")}, "matchConditions rules"},
 	} {
 		var got []string
-		for _, v := range new(webhookmatch.Matcher).Of(t.Context(), pod.request(), c.hooks) {
+		for _, v := range new(webhookmatch.Matcher).Of(t.Context(), pod.request(), pod.request(), c.hooks) {
 			if v.Called {
 				v.Filter = "called"
 			}

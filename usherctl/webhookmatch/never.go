@@ -131,7 +131,7 @@ func requestOf(group, name string, operation registration.OperationType) partial
 	if sub != "" { // an empty one is absent
 		set(sub, "subResource")
 	}
-	kind := kindOf(group, base)
+	kind := KindOf(group, base)
 	if kind == "" || sub != "" { // perhaps another one, such as Scale
 		set("*", "kind")
 		return p
@@ -142,8 +142,8 @@ func requestOf(group, name string, operation registration.OperationType) partial
 	return p
 }
 
-// kindOf returns the kind of a resource of Kubernetes, or "".
-func kindOf(group, resource string) string {
+// KindOf returns the kind of a resource of Kubernetes, or "".
+func KindOf(group, resource string) string {
 	for _, k := range resources.Kinds() {
 		if plural, _ := meta.UnsafeGuessKindToResource(k.WithVersion("")); k.Group == group && plural.Resource == resource {
 			return k.Kind
