@@ -19,9 +19,17 @@ func NewKind(group, version, kind, resource string) Kind {
 
 // path returns the path of the collection, in a namespace or, if that is "", in all of them.
 func (k Kind) path(namespace string) string {
-	path := groupPath(k.Group) + "/" + k.Version
+	path := GroupPath(k.Group) + "/" + k.Version
 	if namespace != "" {
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
 	return path + "/" + k.Resource
+}
+
+// GroupPath returns the path of the API of a group.
+func GroupPath(group string) string {
+	if group == "" {
+		return "/api"
+	}
+	return "/apis/" + group
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/discovery"
 )
 
 // sendsVirtual reports whether the API server is of a version that calls webhooks for TokenReviews and the like.
@@ -16,7 +17,7 @@ func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
 	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
 		return false
 	}
-	minor := e.source.MinorVersion(ctx)
+	minor := discovery.MinorVersion(ctx, e.source)
 	return minor > 0 && minor < virtualEnd
 }
 

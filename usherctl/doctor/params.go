@@ -14,6 +14,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -40,9 +41,9 @@ func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, boun
 
 // paramResource returns the resource of a kind of parameters, or ErrNotFound for one that is not served. That of files is known only if
 // Kubernetes has it, or a file.
-func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind) (reader.Resource, error) {
+func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind) (discovery.Resource, error) {
 	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
-	r := f.source.ResourceOf(ctx, kind)
+	r := discovery.ResourceOf(ctx, f.source, kind)
 	unreadable := errors.As(r.Err, new(*reader.UnreadableError)) && !errors.Is(r.Err, reader.ErrNotFound)
 	switch {
 	case r.Err == nil:

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -32,7 +33,7 @@ type Examiner struct {
 	wanted     map[schema.GroupVersionKind]bool  // the kinds of requests
 	pods       []corev1.Pod                      // that are examined
 	judge      *judging                          // of requests in these; nil: not yet made
-	served     map[schema.GroupVersionKind]reader.Resource
+	served     map[schema.GroupVersionKind]discovery.Resource
 	caller     *authenticationv1.UserInfo // who sends what a manifest stands for; nil: the user of the options
 }
 
@@ -40,7 +41,7 @@ type Examiner struct {
 func NewExaminer(ctx context.Context, source reader.Source, kinds requests.Catalogue) (*Examiner, error) {
 	hooks, err := registered(ctx, source)
 	return &Examiner{source: source, kinds: kinds, hooks: hooks, namespaces: map[string]webhookmatch.Namespace{}, whole: map[string]json.RawMessage{},
-		spaces: map[string]bool{}, wanted: map[schema.GroupVersionKind]bool{}, served: map[schema.GroupVersionKind]reader.Resource{}}, err
+		spaces: map[string]bool{}, wanted: map[schema.GroupVersionKind]bool{}, served: map[schema.GroupVersionKind]discovery.Resource{}}, err
 }
 
 // Hooks returns the webhooks of all configurations, in the order in which the API server asks them.
@@ -177,10 +178,10 @@ func nameIn(r webhookmatch.Request) string {
 }
 
 // resourceOf returns the resource of a kind, which is asked for once.
-func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind) reader.Resource {
+func (e *Examiner) resourceOf(ctx context.Context, kind schema.GroupVersionKind) discovery.Resource {
 	known, found := e.served[kind]
 	if !found {
-		known = e.source.ResourceOf(ctx, kind)
+		known = discovery.ResourceOf(ctx, e.source, kind)
 		e.served[kind] = known
 	}
 	return known
@@ -229,7 +230,7 @@ func (e *Examiner) complete(ctx context.Context, r *webhookmatch.Request) {
 	if client.Resource == "namespaces" && r.Namespace == "" {
 		r.Namespace = r.Name
 	}
-	r.Equivalents, r.EquivalentsErr = e.source.Equivalents(ctx, client, r.SubResource)
+	r.Equivalents, r.EquivalentsErr = discovery.Equivalents(ctx, e.source, client, r.SubResource)
 	r.InNamespace = e.namespace(ctx, r.Namespace)
 	if e.source.Live() {
 		r.Authorize = e.authorize

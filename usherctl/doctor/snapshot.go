@@ -15,6 +15,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/resources"
+	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
@@ -76,7 +77,7 @@ func read(ctx context.Context, source reader.Source, roots *x509.CertPool) *snap
 			f.namespaces = namespaces
 		},
 		func() { f.reach.Inside = connectivity.Inside(ctx, source, roots) },
-		func() { f.minor = source.MinorVersion(ctx) })...)
+		func() { f.minor = discovery.MinorVersion(ctx, source) })...)
 	f.webhooks = slices.Concat(configurations...)
 	if !source.Live() {
 		if len(f.namespaces) == 0 {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/parallel"
 )
@@ -210,7 +211,7 @@ func (e *Examiner) readDefinitions(ctx context.Context, s *state) {
 
 // permissive returns a definition of a kind that nothing else is known of.
 func (e *Examiner) permissive(ctx context.Context, gvk schema.GroupVersionKind, name schema.GroupResource,
-	is reader.Resource) *unstructured.Unstructured {
+	is discovery.Resource) *unstructured.Unstructured {
 	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name.String()}}
 	d.Spec.Group, d.Spec.Scope = gvk.Group, apiextensionsv1.NamespaceScoped
 	d.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: name.Resource, Kind: gvk.Kind, ListKind: gvk.Kind + "List",
@@ -219,7 +220,7 @@ func (e *Examiner) permissive(ctx context.Context, gvk schema.GroupVersionKind, 
 		d.Spec.Scope = apiextensionsv1.ClusterScoped
 	}
 	versions := []string{gvk.Version}
-	others, _ := e.source.Equivalents(ctx, name.WithVersion(gvk.Version), "")
+	others, _ := discovery.Equivalents(ctx, e.source, name.WithVersion(gvk.Version), "")
 	for _, other := range others {
 		versions = append(versions, other.Resource.Version)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // shared are the folders on which the tools stand, with those of usherctl that they may import.
-var shared = map[string][]string{"report": nil, "webhookmatch": nil, "requests": {"report"}, "tool": {"report"}}
+var shared = map[string][]string{"report": nil, "discovery": nil, "webhookmatch": {"discovery"}, "requests": {"report"}, "tool": {"report"}}
 
 // sourceOf calls a function with each file of usherctl that is no test, and its folder.
 func sourceOf(t *testing.T, do func(file, dir string, parsed *ast.File)) {

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/selector"
+	"usher.dev/usher/usherctl/discovery"
 )
 
 // Hook is a webhook with the name of its configuration. Those of both kinds have the fields of a validating one.
@@ -102,7 +102,7 @@ type Namespace struct {
 }
 
 // Equivalent is another resource for the same objects.
-type Equivalent = reader.Equivalent
+type Equivalent = discovery.Equivalent
 
 // Matcher decides. It may be used concurrently.
 type Matcher struct {

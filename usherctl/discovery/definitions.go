@@ -1,9 +1,11 @@
-package reader
+package discovery
 
 import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.dev/usher/cluster/reader"
 )
 
 // definition is a CustomResourceDefinition.
@@ -39,17 +41,18 @@ func (d definition) equivalents(of schema.GroupVersionResource, subresource stri
 	return all
 }
 
-var definitionKind = NewKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+var definitionKind = reader.NewKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 
 // definitionOf returns the CustomResourceDefinition of a resource.
-func (s Source) definitionOf(ctx context.Context, r schema.GroupResource) (definition, error) {
-	return One[definition](s.Get(ctx, definitionKind, "", r.String()))
+func definitionOf(ctx context.Context, s reader.Source, r schema.GroupResource) (definition, error) {
+	return reader.One[definition](s.Get(ctx, definitionKind, "", r.String()))
 }
 
 // definitionAmong returns the CustomResourceDefinition of a kind among files.
-func (s Source) definitionAmong(kind schema.GroupKind) (definition, bool) {
-	for _, raw := range s.listFiles(definitionKind, "") {
-		if d, err := One[definition](raw, nil); err == nil && d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
+func definitionAmong(ctx context.Context, s reader.Source, kind schema.GroupKind) (definition, bool) {
+	files, _ := s.List(ctx, definitionKind, "") // which fails for an API server only
+	for _, raw := range files {
+		if d, err := reader.One[definition](raw, nil); err == nil && d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
 			return d, true
 		}
 	}

@@ -1,4 +1,5 @@
-package reader
+// Package discovery tells the resources of kinds: as an API server has them, or files that stand for a cluster.
+package discovery
 
 import (
 	"context"
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"usher.dev/usher/cluster/reader"
 )
 
 // Resource is the resource of a kind.
@@ -21,15 +24,15 @@ type Resource struct {
 }
 
 // ResourceOf returns the resource of a kind: by discovery or, for files, by a CustomResourceDefinition among them.
-func (s Source) ResourceOf(ctx context.Context, kind schema.GroupVersionKind) Resource {
+func ResourceOf(ctx context.Context, s reader.Source, kind schema.GroupVersionKind) Resource {
 	unknown := Resource{Err: errors.New("not known")}
 	if !s.Live() {
-		if crd, is := s.definitionAmong(kind.GroupKind()); is {
+		if crd, is := definitionAmong(ctx, s, kind.GroupKind()); is {
 			return Resource{Name: crd.Spec.Names.Plural, Namespaced: crd.Spec.Scope == "Namespaced"}
 		}
 		return unknown
 	}
-	list, err := s.resources(ctx, kind.GroupVersion())
+	list, err := resources(ctx, s, kind.GroupVersion())
 	if err != nil {
 		return Resource{Err: err}
 	}
@@ -41,8 +44,8 @@ func (s Source) ResourceOf(ctx context.Context, kind schema.GroupVersionKind) Re
 }
 
 // MinorVersion returns the minor version of the API server, or 0 if it is unknown.
-func (s Source) MinorVersion(ctx context.Context) (minor int) {
-	is, err := One[version.Info](s.Read(ctx, "/version"))
+func MinorVersion(ctx context.Context, s reader.Source) (minor int) {
+	is, err := reader.One[version.Info](s.Read(ctx, "/version"))
 	if err != nil || is.Major != "1" {
 		return 0
 	}
@@ -51,22 +54,15 @@ func (s Source) MinorVersion(ctx context.Context) (minor int) {
 }
 
 // resources returns what an API server serves of a version.
-func (s Source) resources(ctx context.Context, of schema.GroupVersion) ([]metav1.APIResource, error) {
-	list, err := One[metav1.APIResourceList](s.Read(ctx, groupPath(of.Group)+"/"+of.Version))
+func resources(ctx context.Context, s reader.Source, of schema.GroupVersion) ([]metav1.APIResource, error) {
+	list, err := reader.One[metav1.APIResourceList](s.Read(ctx, reader.GroupPath(of.Group)+"/"+of.Version))
 	return list.APIResources, err
 }
 
-func groupPath(group string) string {
-	if group == "" {
-		return "/api"
-	}
-	return "/apis/" + group
-}
-
 // versions returns the versions of a group that an API server serves.
-func (s Source) versions(ctx context.Context, group string) (served []string, err error) {
-	raw, err := s.Read(ctx, groupPath(group))
-	if errors.Is(err, ErrNotFound) {
+func versions(ctx context.Context, s reader.Source, group string) (served []string, err error) {
+	raw, err := s.Read(ctx, reader.GroupPath(group))
+	if errors.Is(err, reader.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -110,16 +106,16 @@ type Equivalent struct {
 }
 
 // Equivalents returns the resources under which the same objects are served, but for the given one.
-func (s Source) Equivalents(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
+func Equivalents(ctx context.Context, s reader.Source, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
 	if !s.Live() {
-		return s.equivalentsInFiles(ctx, of, subresource)
+		return equivalentsInFiles(ctx, s, of, subresource)
 	}
 	groups := []string{of.Group}
 	if shared := sharing[of.Resource]; slices.Contains(shared, of.Group) {
 		groups = shared
 	}
 	for _, group := range groups {
-		versions, err := s.versions(ctx, group)
+		versions, err := versions(ctx, s, group)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +124,7 @@ func (s Source) Equivalents(ctx context.Context, of schema.GroupVersionResource,
 			if other == of {
 				continue
 			}
-			found, err := s.equivalent(ctx, other, subresource)
+			found, err := equivalent(ctx, s, other, subresource)
 			if err != nil {
 				return nil, err
 			}
@@ -139,8 +135,8 @@ func (s Source) Equivalents(ctx context.Context, of schema.GroupVersionResource,
 }
 
 // equivalent returns a resource if it is served.
-func (s Source) equivalent(ctx context.Context, of schema.GroupVersionResource, subresource string) ([]Equivalent, error) {
-	list, err := s.resources(ctx, of.GroupVersion())
+func equivalent(ctx context.Context, s reader.Source, of schema.GroupVersionResource, subresource string) ([]Equivalent, error) {
+	list, err := resources(ctx, s, of.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -156,15 +152,15 @@ func (s Source) equivalent(ctx context.Context, of schema.GroupVersionResource, 
 	if list[i].Version != "" {
 		kind.Group, kind.Version = list[i].Group, list[i].Version
 	}
-	crd, err := s.definitionOf(ctx, of.GroupResource())
+	crd, err := definitionOf(ctx, s, of.GroupResource())
 	sameFields := err == nil && crd.Spec.Conversion.Strategy != "Webhook"
 	return []Equivalent{{Resource: of, Kind: kind, SameFields: sameFields}}, nil
 }
 
 // equivalentsInFiles knows the stable versions of Kubernetes' own kinds, which every cluster serves, and those of
 // CustomResourceDefinitions.
-func (s Source) equivalentsInFiles(ctx context.Context, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
-	if crd, err := s.definitionOf(ctx, of.GroupResource()); err == nil {
+func equivalentsInFiles(ctx context.Context, s reader.Source, of schema.GroupVersionResource, subresource string) (all []Equivalent, err error) {
+	if crd, err := definitionOf(ctx, s, of.GroupResource()); err == nil {
 		return crd.equivalents(of, subresource), nil
 	}
 	if strings.Contains(of.Group, ".") && !strings.HasSuffix(of.Group, ".k8s.io") {
