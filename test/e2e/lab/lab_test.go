@@ -1,0 +1,71 @@
+// Package lab runs usherctl lab, and the commands that it prints.
+package lab
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"usher.dev/usher/e2e/binaries"
+)
+
+// TestPrintedCommands: each command that usherctl lab prints works, with kubectl.
+func TestPrintedCommands(t *testing.T) {
+	kubectl, err := binaries.Find(binaries.Kubectl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := start(t)
+	script.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+	out, err := script.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in what they print: %s", want, out)
+		}
+	}
+}
+
+// start starts a lab that ends with the test, and returns a shell that runs the commands which it prints.
+func start(t *testing.T) *exec.Cmd {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "usherctl")
+	build := exec.Command("go", "build", "-C", "../../../usherctl", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := exec.Command(program, "lab")
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(syscall.SIGINT)
+		_, _ = io.Copy(io.Discard, out)
+		if err := c.Wait(); err != nil {
+			t.Errorf("usherctl lab ends with %v", err)
+		}
+	})
+	var commands []string
+	for lines := bufio.NewScanner(out); lines.Scan() && !strings.HasPrefix(lines.Text(), "Ctrl-C"); {
+		if command, is := strings.CutPrefix(lines.Text(), "  "); is {
+			commands = append(commands, command)
+		}
+	}
+	if len(commands) != 4 {
+		t.Fatalf("it prints %d commands, want 4: %q", len(commands), commands)
+	}
+	return exec.Command("sh", "-c", strings.Join(commands, "\n")+" || test $? = 1") // kubectl auth can-i says no
+}
