@@ -112,12 +112,19 @@ func complete(object *unstructured.Unstructured) {
 		object.SetCreationTimestamp(metav1.Unix(0, 0))
 	}
 	if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
-		labels := object.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[corev1.LabelMetadataName] = object.GetName()
-		object.SetLabels(labels)
+		completeNamespace(object)
+	}
+}
+
+func completeNamespace(object *unstructured.Unstructured) {
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[corev1.LabelMetadataName] = object.GetName()
+	object.SetLabels(labels)
+	if spec, _, _ := unstructured.NestedMap(object.Object, "spec"); spec["finalizers"] == nil {
+		_ = unstructured.SetNestedStringSlice(object.Object, []string{string(corev1.FinalizerKubernetes)}, "spec", "finalizers")
 	}
 }
 

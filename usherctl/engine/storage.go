@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,12 @@ func keyOf(resource schema.GroupResource, namespace, name string) string {
 	return prefixOf(resource) + "/" + namespace + "/" + name
 }
 
-func prefixOf(resource schema.GroupResource) string { return "/" + resource.String() }
+func prefixOf(resource schema.GroupResource) string {
+	if resource.Group == eventsv1.GroupName {
+		resource.Group = "" // the same Events
+	}
+	return "/" + resource.String()
+}
 
 // getter gives each registry a storage of the objects that the context of a request has: registries are the same for all clusters.
 type getter func(schema.GroupResource, runtime.Object) (*storagebackend.ConfigForResource, error)

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -30,6 +29,17 @@ func number(variable string, otherwise uint64) uint64 {
 		return n
 	}
 	return otherwise
+}
+
+func objectsOf(files ...string) (all []*unstructured.Unstructured, err error) {
+	for _, file := range files {
+		objects, err := documents(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
 }
 
 // documents returns the objects of a file, with integers.
@@ -54,23 +64,23 @@ func documents(file string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
+var clusterFiles = []string{"testdata/cluster.yaml", "testdata/kinds.yaml"}
+
 // theCluster returns what the API server stores after it has been given the objects of the files.
 var theCluster = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 	s, err := apiServer()
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []string{"testdata/cluster.yaml", "testdata/kinds.yaml"} {
-		objects, err := documents(file)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range objects {
-			err = errors.Join(err, s.store(o))
-		}
-		if err != nil {
-			return nil, err
-		}
+	objects, err := objectsOf(clusterFiles...)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		err = errors.Join(err, s.store(o))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return s.list()
 })
@@ -141,24 +151,29 @@ func TestRandomRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := documents("testdata/kinds.yaml")
+	files, err := objectsOf(clusterFiles...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := slices.DeleteFunc(slices.Clone(cluster), func(u *unstructured.Unstructured) bool {
-		_, has := schemaOf(u.GroupVersionKind())
-		return !has || u.GetNamespace() == metav1.NamespaceSystem // where the API server's own Lease is renewed
+	kinds, err := objectsOf("testdata/kinds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := slices.DeleteFunc(slices.Clone(cluster), func(u *unstructured.Unstructured) bool { // by the API server itself
+		return !slices.ContainsFunc(files, func(f *unstructured.Unstructured) bool { return identity(f) == identity(u) })
 	})
 	slices.SortFunc(stored, func(a, b *unstructured.Unstructured) int { return strings.Compare(identity(a), identity(b)) })
 	t.Logf("USHER_ORACLE_SEED=%d, %d objects of %d kinds", seed, len(stored), len(kinds))
-	var requests []drawn
+	var requests, written []drawn
 	for i := range draws {
 		requests = append(requests, created(newDrawer(seed, i), kinds), updated(newDrawer(seed, 1_000_000+i), stored))
 		if i%2 == 0 {
 			requests = append(requests, deleted(newDrawer(seed, 2_000_000+i), stored))
 		}
+		written = append(written, created(newDrawer(seed, 3_000_000+i), kinds))
 	}
 	compare(t, s, engine.Cluster{Objects: cluster}, requests)
+	compare(t, s, engine.Cluster{Objects: files}, written) // without UIDs, defaults
 }
 
 func identity(u *unstructured.Unstructured) string {
