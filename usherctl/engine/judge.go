@@ -91,7 +91,7 @@ func (e *Engine) handler(info *request.RequestInfo) http.Handler {
 func (r *asked) http() (*http.Request, error) {
 	object := &unstructured.Unstructured{}
 	if len(r.Object) > 0 {
-		if err := yaml.Unmarshal(r.Object, &object.Object); err != nil {
+		if err := decode(r.Object, &object.Object); err != nil {
 			return nil, err
 		}
 	}
@@ -119,6 +119,14 @@ func (r *asked) http() (*http.Request, error) {
 	return r.request(k, object)
 }
 
+// decode reads JSON or YAML. The parser of YAML reads JSON, too, at a quarter of the allocations of a verdict.
+func decode(text []byte, into *map[string]any) error {
+	if json.Valid(text) {
+		return json.Unmarshal(text, into)
+	}
+	return yaml.Unmarshal(text, into)
+}
+
 // bring makes the stored object that the request has.
 func (r *asked) bring(k kind) error {
 	if r.New {
@@ -128,7 +136,7 @@ func (r *asked) bring(k kind) error {
 		return nil
 	}
 	old := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(r.Old, &old.Object); err != nil {
+	if err := decode(r.Old, &old.Object); err != nil {
 		return fmt.Errorf("the stored object: %w", err)
 	}
 	if k.namespaced && old.GetNamespace() == "" {
