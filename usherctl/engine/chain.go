@@ -74,12 +74,31 @@ func (chained) Validate(ctx context.Context, a admission.Attributes, o admission
 	asked := requestFrom(ctx)
 	chain, validates := asked.engine.chain.(admission.ValidationInterface)
 	if validates && chain.Handles(a.GetOperation()) {
-		if err := chain.Validate(ctx, asked.attributes(a), o); err != nil {
+		if err := chain.Validate(ctx, asked.withStableName(asked.attributes(a)), o); err != nil {
 			return err
 		}
 	}
 	asked.admitted = true
 	return nil
+}
+
+// withName are the attributes of an object whose name the API server has made.
+type withName struct {
+	admission.Attributes
+	name string
+}
+
+// GetName implements admission.Attributes.
+func (a withName) GetName() string { return a.name }
+
+// withStableName returns attributes whose name, if it is made of a generateName, is always the same. The object is a copy.
+func (r *asked) withStableName(a admission.Attributes) admission.Attributes {
+	object, is := a.GetObject().(metav1.Object)
+	if !is || r.prefix == "" {
+		return a
+	}
+	object.SetName(r.stable(object.GetName()))
+	return withName{a, object.GetName()}
 }
 
 // unconditional gives an UPDATE without a resourceVersion that of the stored object, as kubectl does.

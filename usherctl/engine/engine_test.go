@@ -130,6 +130,7 @@ func TestJudge(t *testing.T) {
 		"quota":        {engine.Request{Namespace: "full", Object: []byte(pod)}, 403, "ResourceQuota", "exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1"},
 		"no namespace": {engine.Request{Namespace: "absent", Object: []byte(pod)}, 404, "NamespaceLifecycle", `namespaces "absent" not found`},
 		"exists":       {engine.Request{Object: []byte(strings.Replace(pod, `"a"`, `"stored"`, 1))}, 409, "", `pods "stored" already exists`},
+		"generated":    {engine.Request{Object: []byte(strings.Replace(pod, `"name":"a"`, `"generateName":"a-"`, 1))}, 201, "", `"name":"a-x7k2p"`},
 		"new":          {engine.Request{New: true, Object: []byte(strings.Replace(pod, `"a"`, `"stored"`, 1))}, 201, "", `"name":"stored"`},
 		"mutating":     {engine.Request{Object: []byte(pod)}, 201, "", `"labels":{"by":"policy"}`},
 		"validating":   {engine.Request{Object: fmt.Appendf(nil, value, "two")}, 422, "ValidatingAdmissionPolicy", "failed expression: object.data.value == params.data.value"},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -105,6 +106,9 @@ func (r *asked) http() (*http.Request, error) {
 	if r.Name == "" {
 		r.Name = object.GetName()
 	}
+	if r.Name == "" && r.Operation == admissionv1.Create {
+		r.prefix = object.GetGenerateName()[:min(len(object.GetGenerateName()), maxPrefix)]
+	}
 	if object.GetNamespace() != "" {
 		r.Namespace = object.GetNamespace()
 	}
@@ -148,6 +152,9 @@ func (r *asked) bring(k kind) error {
 	r.old, err = json.Marshal(old)
 	return err
 }
+
+// maxPrefix is how much of a generateName is in the names that are made of it.
+const maxPrefix = 63 - 5
 
 var methods = map[admissionv1.Operation]string{admissionv1.Create: http.MethodPost, admissionv1.Update: http.MethodPut,
 	admissionv1.Delete: http.MethodDelete, admissionv1.Connect: http.MethodPost}
@@ -219,7 +226,7 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 	}
 	body := answer.Body.Bytes()
 	if answer.Code < http.StatusBadRequest {
-		v.Object = withoutManagedFields(body)
+		v.Object = r.withoutChance(body)
 		return v
 	}
 	if r.Operation == admissionv1.Connect && r.admitted && connects(body) {
@@ -240,18 +247,27 @@ func connects(body []byte) bool {
 	return bytes.Contains(body, []byte("pgrade request required")) || bytes.Contains(body, []byte("the engine has no network"))
 }
 
-// withoutManagedFields returns an object without them: what they say depends on who sends it.
-func withoutManagedFields(text []byte) json.RawMessage {
+// withoutChance returns an object without its managedFields, which depend on who sends it, and with a stable name.
+func (r *asked) withoutChance(text []byte) json.RawMessage {
 	object := &unstructured.Unstructured{}
 	if json.Unmarshal(text, &object.Object) != nil || object.Object["metadata"] == nil {
 		return bytes.Clone(text)
 	}
 	object.SetManagedFields(nil)
+	object.SetName(r.stable(object.GetName()))
 	without, err := json.Marshal(object)
 	if err != nil {
 		return bytes.Clone(text)
 	}
 	return bytes.TrimSpace(without)
+}
+
+// stable returns a text with a name that is made of a generateName always ending alike: the same request has the same verdict.
+func (r *asked) stable(text string) string {
+	if r.prefix == "" {
+		return text
+	}
+	return regexp.MustCompile(regexp.QuoteMeta(r.prefix)+"[bcdfghjklmnpqrstvwxz2456789]{5}").ReplaceAllString(text, r.prefix+"x7k2p")
 }
 
 // uidOf returns a UID that an object always has.

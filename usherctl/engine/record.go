@@ -21,6 +21,7 @@ type asked struct {
 	key    string          // of the stored object that the request brings, or of that which there is not
 	old    json.RawMessage // the object under key; nil: none
 	seen   *attributes
+	prefix string          // of the name that the API server makes; empty: the object has a name
 	last   runtime.Object  // as the last mutating plug-in left it, with Record
 	text   json.RawMessage // the same; nil before it is needed
 
