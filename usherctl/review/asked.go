@@ -264,8 +264,10 @@ func (r *reviewed) workload(ctx context.Context, d requests.Document, choice Cho
 			request.Old = o.Old
 		}
 	}
-	v, _ := choice.ask(ctx, request)
-	r.warn(v.Warnings, requests.Document{})
+	v, calls := choice.ask(ctx, request) // what usher says of its pods is in the report of these
+	r.warn(slices.DeleteFunc(v.Warnings, func(text string) bool {
+		return slices.ContainsFunc(calls, func(c report.Call) bool { return slices.Contains(c.Warnings, text) })
+	}), requests.Document{})
 	for _, what := range v.Unjudged {
 		r.notJudged(what)
 	}
