@@ -50,9 +50,12 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 		call, d = tooLarge(w.Path, review), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
 	}
 	if d.Response != nil && len(d.Response.Patch) > 0 {
-		if err := json.Unmarshal(d.Response.Patch, &call.Patch); err != nil {
-			return engine.Answer{}, fmt.Errorf("the patch is no JSON patch: %w", err)
+		after, err := apply(&call, d)
+		if err != nil {
+			return engine.Answer{}, err
 		}
+		gvk := schema.GroupVersionKind(d.Request.Kind)
+		call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), unknown(d.Request.Object.Sent(), typeOf(gvk, nil)), after)...)
 	}
 	a.calls[w.Name] = append(a.calls[w.Name], call)
 	return answered(d, call)

@@ -194,6 +194,11 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 	r.noteAbsent(choice.Routes)
 	result := Run(ctx, d, body, choice, kinds)
 	result.Notes = notes
+	if err := r.unread[result.Namespace]; err != nil && !d.IsReview() {
+		reviewed := reviewed{result}
+		reviewed.notJudged(fmt.Sprintf("the LimitRanges of the Namespace %s of the cluster are not known: %v", result.Namespace, err))
+		result = reviewed.Report
+	}
 	return result, nil
 }
 

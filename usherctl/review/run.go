@@ -13,6 +13,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	applier "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
@@ -61,7 +62,7 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 		r.checkValid(d, arrival)
 	}
 	if slices.Contains([]report.Verdict{report.Allowed, report.NotJudged, report.Invalid}, r.Verdict) {
-		r.warnUnknown(typeOf(req.Kind, kinds))
+		r.warnUnknown(typeOf(schema.GroupVersionKind(req.Kind), kinds))
 	}
 	return r.Report
 }

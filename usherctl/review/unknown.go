@@ -1,8 +1,9 @@
 package review
 
 import (
+	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,34 +13,42 @@ import (
 )
 
 // typeOf returns what makes an object of a kind of a route or of Kubernetes, or nil.
-func typeOf(kind metav1.GroupVersionKind, kinds Kinds) func() any {
-	if gvk := schema.GroupVersionKind(kind); kinds[kind] == nil && requests.Typed().Recognizes(gvk) {
-		return func() any {
-			object, _ := requests.Typed().New(gvk)
-			return object
-		}
+func typeOf(gvk schema.GroupVersionKind, kinds Kinds) func() any {
+	if of := kinds[metav1.GroupVersionKind(gvk)]; of != nil || !requests.Typed().Recognizes(gvk) {
+		return of
 	}
-	return kinds[kind]
+	return func() any {
+		object, _ := requests.Typed().New(gvk)
+		return object
+	}
 }
 
-// warnUnknown warns of fields that a patch added and the type does not know: the API server drops them without a word.
+// warnUnknown notes the fields that the type does not know, and warns of those that a patch added.
 func (r *reviewed) warnUnknown(make func() any) {
-	if make == nil || len(r.Calls) == 0 {
+	if len(r.Calls) == 0 {
 		return
 	}
-	r.Unknown = unknown(r.Before, make())
-	had := strings.Join(r.Unknown, "\n")
+	r.Unknown = unknown(r.Before, make)
 	last := &r.Calls[len(r.Calls)-1]
-	for _, field := range unknown(r.After, make()) {
-		if !strings.Contains(had, field) {
-			last.Warnings = append(last.Warnings, fmt.Sprintf("the result has an %s: the API server drops it silently", field))
+	last.Warnings = append(last.Warnings, dropped(make, r.Unknown, r.After)...)
+}
+
+// dropped warns of the fields of the result of a patch that the type does not know, and the object did not have.
+func dropped(make func() any, had []string, after json.RawMessage) (warnings []string) {
+	for _, field := range unknown(after, make) {
+		if !slices.Contains(had, field) {
+			warnings = append(warnings, fmt.Sprintf("the result has an %s: the API server drops it silently", field))
 		}
 	}
+	return warnings
 }
 
 // unknown lists the fields that a type does not know.
-func unknown(raw []byte, into any) (fields []string) {
-	problems, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowUnknownFields)
+func unknown(raw []byte, make func() any) (fields []string) {
+	if make == nil {
+		return nil
+	}
+	problems, err := kjson.UnmarshalStrict(raw, make(), kjson.DisallowUnknownFields)
 	if err != nil {
 		return nil
 	}
