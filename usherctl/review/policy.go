@@ -8,6 +8,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -15,7 +16,7 @@ import (
 // --feature-gates is set. It prints which one that is, and why it is not the installed one.
 func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Policy, error) {
 	if o.config != "" || !o.doctor {
-		policy, err := config.Load(o.config, env.Suites.Schema())
+		policy, err := policyfile.Load(ctx, o.config, env.Suites.Schema())
 		if err == nil {
 			env.WarnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
 		}

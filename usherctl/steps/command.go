@@ -3,6 +3,7 @@ package steps
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -46,7 +48,7 @@ func Command(env tool.Env) *cobra.Command {
 	o.effective.addTo(c.Flags())
 	listGates := c.Flags().Bool("gates", false, "list the feature gates of all suites instead of the steps")
 	featureGates := c.Flags().String("feature-gates", "", "feature gates to set, such as A=true,B=false; --gates lists them")
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.RunE = func(c *cobra.Command, names []string) error {
 		gates, err := env.Suites.ParseGates(*featureGates)
 		switch {
 		case err != nil:
@@ -62,7 +64,7 @@ func Command(env tool.Env) *cobra.Command {
 		if len(names) > 0 && !c.Flags().Changed("suite") {
 			o.suites = env.Suites.Names()
 		}
-		return printSteps(env, gates, o, names)
+		return printSteps(c.Context(), env, gates, o, names)
 	}
 	return c
 }
@@ -76,7 +78,7 @@ func Complete(suites suite.List) cobra.CompletionFunc {
 }
 
 // printSteps prints every route, or the routes of the named steps, with its steps in order, as text or JSON.
-func printSteps(env tool.Env, gates gate.Set, o options, names []string) error {
+func printSteps(ctx context.Context, env tool.Env, gates gate.Set, o options, names []string) error {
 	steps, _ := env.Suites.Steps()
 	for _, name := range names {
 		if !slices.Contains(steps, name) {
@@ -87,7 +89,7 @@ func printSteps(env tool.Env, gates gate.Set, o options, names []string) error {
 	if err != nil {
 		return err
 	}
-	policy, err := config.Load(o.config, env.Suites.Schema())
+	policy, err := policyfile.Load(ctx, o.config, env.Suites.Schema())
 	if err != nil {
 		return err
 	}
