@@ -10,6 +10,7 @@ import (
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/review"
 )
 
 // TestForeignSidecar: a step may change the container that another webhook has added, and nothing else.
@@ -30,7 +31,9 @@ func TestForeignSidecar(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			step := admit.Mutator[admit.Pod]{Name: "step", Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error { c.step(pod); return nil }}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
+			pool := new(review.Pool)
+			t.Cleanup(pool.Close)
+			w := &instance{routes: []admit.Route{route}, pool: pool, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: app, image: nginx}]}}\nexpect: {verdict: allowed}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)

@@ -18,8 +18,9 @@ import (
 // Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
 // have another result without it, so all cases are run again for each part until one differs.
 func (p Program) Cover(ctx context.Context, results []Result) Coverage {
-	w := p.newInstances()
-	coverer := coverer{instances: w, ctx: ctx, byPolicy: map[string]*policyTree{}}
+	w := p.newInstances(ctx)
+	defer w.pool.Close()
+	coverer := coverer{instances: w, byPolicy: map[string]*policyTree{}}
 	broken := 0
 	for _, r := range results {
 		if r.got != nil {
@@ -44,7 +45,6 @@ func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 // coverer measures the coverage of policies.
 type coverer struct {
 	*instances
-	ctx      context.Context
 	settings []setting
 	trees    []*policyTree
 	byPolicy map[string]*policyTree // by their text

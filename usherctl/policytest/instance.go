@@ -11,13 +11,14 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
@@ -55,7 +56,8 @@ type instance struct {
 	notCalled func(admit.Route, *admit.Request) string
 	// switchesOn returns the gates that switch on a route.
 	switchesOn func(path string) string
-	ranges     func(namespace string) ([]*corev1.LimitRange, error)
+	objects    []*unstructured.Unstructured // of the cluster
+	pool       *review.Pool
 	steps      []string // all that there are
 	missing    *questions
 	err        error
@@ -70,17 +72,19 @@ type questions struct {
 // instances are the instances that have been made, and what they share.
 type instances struct {
 	Program
+	ctx      context.Context
 	schema   config.Schema
 	policies map[string]*config.Policy
 	problems map[string]error
 	made     map[setting]*instance
+	pool     *review.Pool
 	// shipped returns why the shipped webhook configurations keep requests from routes, see review.Shipped.
 	shipped func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
 }
 
-func (p Program) newInstances() *instances {
-	return &instances{Program: p, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
-		made: map[setting]*instance{}, shipped: review.Shipped()}
+func (p Program) newInstances(ctx context.Context) *instances {
+	return &instances{Program: p, ctx: ctx, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
+		made: map[setting]*instance{}, pool: &review.Pool{}, shipped: review.Shipped()}
 }
 
 // settingOf returns the setting of a case. The policy is the content of its file.
@@ -157,18 +161,24 @@ func (w *instances) open(at place) (o opened, err error) {
 	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory " +
 		"with manifests"}}
 	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
+	if err != nil || at.cluster == "" {
+		return o, err
+	}
+	found, err := manifest.ReadDir(at.cluster)
+	o.objects = review.Objects(found)
 	return o, err
 }
 
 // opened is an instance with a cluster, and what is asked of that.
 type opened struct {
 	suite.Instance
+	objects []*unstructured.Unstructured
 	missing *questions
 }
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)),
+	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)),
 		kinds: requests.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
@@ -180,7 +190,7 @@ func (w *instances) under(s setting, opened opened) *instance {
 		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
 		return made
 	}
-	made.routes, made.switchesOn, made.ranges = opened.Routes(), opened.SwitchesOn, opened.LimitRanges
+	made.routes, made.switchesOn = opened.Routes(), opened.SwitchesOn
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
@@ -193,7 +203,7 @@ func (w *instances) policy(text string) (*config.Policy, error) {
 	if policy, known := w.policies[text]; known {
 		return policy, w.problems[text]
 	}
-	policy, problems := config.Parse([]byte(text), w.schema)
+	policy, problems := policyfile.Parse(w.ctx, []byte(text), w.schema)
 	w.policies[text] = policy
 	if len(problems) > 0 {
 		var lines []string
@@ -217,17 +227,25 @@ func inCase(name, value string) string {
 	return name + ": " + value
 }
 
-// review sends a review through the routes that are called for it.
-func (w *instance) review(ctx context.Context, d requests.Document, path string, body []byte) (report.Report, error) {
-	choice, err := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}.Choose(body)
+// review lets the API server judge what is sent, with another body. An AdmissionReview goes to the routes that it would be sent to.
+func (w *instance) review(ctx context.Context, s sent, path string, body []byte) (report.Report, error) {
+	chooser := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}
+	var err error
+	if !s.IsReview() {
+		in := review.Cluster{Objects: w.objects, Routes: w.routes, Path: path}
+		if chooser.In, err = w.pool.Open(ctx, in, []requests.Document{s.Document}, s.options); err != nil {
+			return report.Report{}, err
+		}
+	}
+	choice, err := chooser.Choose(body)
 	if err != nil {
 		return report.Report{}, err
 	}
 	w.missing.Lock()
 	defer w.missing.Unlock()
 	w.missing.TakeUnknown() // what was asked before
-	choice.TakeUnknown, choice.Validate, choice.LimitRanges = w.missing.TakeUnknown, true, w.ranges
-	return review.Run(ctx, d, body, choice, w.kinds), nil
+	choice.TakeUnknown = w.missing.TakeUnknown
+	return review.Run(ctx, s.Document, body, choice, w.kinds), nil
 }
 
 // covers reports whether a route is for a kind of object.

@@ -30,38 +30,44 @@ func (r request) options(old []byte) requests.Options {
 		Namespace: cmp.Or(r.Namespace, "default"), DryRun: r.DryRun, Old: old}
 }
 
-// body returns the one object that a case is about, and its AdmissionReview.
-func (c *Case) body(w *instance) (requests.Document, []byte, error) {
+// sent is the one object that a case is about, how it is sent, and its AdmissionReview.
+type sent struct {
+	requests.Document
+	options requests.Options
+	body    []byte
+}
+
+// body returns what a case sends.
+func (c *Case) body(w *instance) (s sent, err error) {
 	if c.Review.given() {
 		d, err := c.only("review", c.Review)
 		if err == nil && !bytes.Contains(d.JSON, []byte(`"AdmissionReview"`)) {
 			err = errors.New("review: is no AdmissionReview; for another object write manifest")
 		}
-		return d, d.JSON, err
+		return sent{Document: d, body: d.JSON}, err
 	}
-	d, err := c.only("manifest", c.Manifest)
-	if err != nil {
-		return d, nil, err
+	if s.Document, err = c.only("manifest", c.Manifest); err != nil {
+		return s, err
 	}
 	var old []byte
 	if c.Old.given() {
 		stored, err := c.only("old", c.Old)
 		if err != nil {
-			return d, nil, err
+			return s, err
 		}
 		old = stored.JSON
 	}
-	options := c.request.options(old)
-	if d, err = c.reviewedOf(w, d, options); err != nil {
-		return d, nil, err
+	s.options = c.request.options(old)
+	if s.Document, err = c.reviewedOf(w, s.Document, s.options); err != nil {
+		return s, err
 	}
 	object := &unstructured.Unstructured{}
-	_ = json.Unmarshal(d.JSON, &object.Object) // AsReview says what is wrong
-	if err := requests.CheckSubresource(options.SubResource, object.GroupVersionKind().GroupKind(), w.routes); err != nil {
-		return d, nil, fmt.Errorf("request.%w", err)
+	_ = json.Unmarshal(s.JSON, &object.Object) // AsReview says what is wrong
+	if err := requests.CheckSubresource(s.options.SubResource, object.GroupVersionKind().GroupKind(), w.routes); err != nil {
+		return s, fmt.Errorf("request.%w", err)
 	}
-	body, err := requests.AsReview(d, options, w.catalogue)
-	return d, body, err
+	s.body, err = requests.AsReview(s.Document, s.options, w.catalogue)
+	return s, err
 }
 
 // only returns the one object of a file or in the case.

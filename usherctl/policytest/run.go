@@ -28,7 +28,8 @@ type Result struct {
 // Run runs cases in parallel, and returns the results in the order of the cases. done is called after each, with how many
 // are done.
 func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result {
-	w, settings := p.newInstances(), make([]setting, len(all))
+	w, settings := p.newInstances(ctx), make([]setting, len(all))
+	defer w.pool.Close()
 	results, problems := make([]Result, len(all)), make([]error, len(all))
 	var used []setting
 	for i, c := range all {
@@ -166,26 +167,25 @@ func Broken(name, source, id string, err error) report.Report {
 
 // run is one case while it is run.
 type run struct {
-	ctx      context.Context
-	w        *instance
-	c        *Case
-	document requests.Document
-	body     []byte
-	report   report.Report
-	got      map[string]any
+	ctx    context.Context
+	w      *instance
+	c      *Case
+	sent   sent
+	report report.Report
+	got    map[string]any
 }
 
 // newRun sends the object of a case through the routes.
 func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
-	d, body, err := c.body(w)
+	sent, err := c.body(w)
 	if err != nil {
 		return nil, err
 	}
-	report, err := w.review(ctx, d, c.Path, body)
+	report, err := w.review(ctx, sent, c.Path, sent.body)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ctx: ctx, w: w, c: c, document: d, body: body, report: report}
+	r := &run{ctx: ctx, w: w, c: c, sent: sent, report: report}
 	r.report.Case, r.report.Source = c.Name, c.where(c.Place.Line)
 	if r.got, err = actual(r.report); err != nil {
 		return nil, err
@@ -195,9 +195,9 @@ func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 
 // send sends another object in the place of the first.
 func (r *run) send(object []byte) (report.Report, error) {
-	body, err := requests.WithObject(r.body, object)
+	body, err := requests.WithObject(r.sent.body, object)
 	if err != nil {
 		return report.Report{}, err
 	}
-	return r.w.review(r.ctx, r.document, r.c.Path, body)
+	return r.w.review(r.ctx, r.sent, r.c.Path, body)
 }

@@ -24,9 +24,11 @@ type Report struct {
 	Sections
 	// Findings lists what is wrong, the worst first.
 	Findings []Finding `json:"findings,omitempty"`
-	// Before is the object as it came, After as it would be stored.
+	// Before is the object as it came, After as it would be stored, but without what the API server adds to each object of its kind. Stored
+	// has that, too; it is empty if no API server has judged.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
+	Stored json.RawMessage `json:"-"`
 	// Notes holds the notes of suites, beside the calls. In JSON each is a member of its own.
 	Notes []suite.Note `json:"-"`
 	// Hint says what to try next.
@@ -156,7 +158,8 @@ type Call struct {
 	Steps   []Step      `json:"steps,omitempty"`
 	Patch   []Operation `json:"patch,omitempty"`
 
-	FailedFor []string `json:"-"` // what the step that failed asked for, and is not known here
+	Before    json.RawMessage `json:"-"` // the object as it was sent; asked for with Choice.Documents
+	FailedFor []string        `json:"-"` // what the step that failed asked for, and is not known here
 
 	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.
 	// Configuration and Webhook are its names, and Round counts from 1: in round 2 it was called again.

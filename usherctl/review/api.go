@@ -46,22 +46,31 @@ type API struct {
 // Open returns the API server of a cluster, which the caller closes. It judges requests about the documents: Namespaces of theirs that
 // no object is, and the definitions of their kinds, are assumed.
 func (c Cluster) Open(ctx context.Context, documents []requests.Document, o requests.Options) (*API, error) {
+	a, given := c.given(documents, o)
+	return a, a.start(ctx, given)
+}
+
+// given returns the API server before its start, and the cluster that it starts with.
+func (c Cluster) given(documents []requests.Document, o requests.Options) (*API, engine.Cluster) {
 	a := &API{options: o, assumed: map[schema.GroupVersionKind]bool{}, unlisted: map[string]bool{}}
 	given := engine.Cluster{Objects: c.objects(), Assumed: map[string]map[string]string{}, Webhook: answerOf}
 	given.Objects = append(given.Objects, a.definitions(given.Objects, documents, c.Routes)...)
 	for _, name := range namespacesOf(given.Objects, documents, o) {
 		given.Assumed[name], a.unlisted[name] = c.labels(), true
 	}
-	var err error
+	return a, given
+}
+
+func (a *API) start(ctx context.Context, given engine.Cluster) (err error) {
 	for a.engine, err = engine.New(ctx, given); err != nil; a.engine, err = engine.New(ctx, given) {
 		wrong, is := errors.AsType[*engine.ObjectError](err)
 		if !is {
-			return nil, err
+			return err
 		}
 		a.LeftOut = append(a.LeftOut, err)
 		given.Objects = slices.DeleteFunc(given.Objects, func(object *unstructured.Unstructured) bool { return object == wrong.Object })
 	}
-	return a, nil
+	return nil
 }
 
 // Close ends the work of the API server.

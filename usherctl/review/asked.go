@@ -156,7 +156,7 @@ func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.R
 	v, calls := choice.ask(ctx, requestOf(d, req, choice.Strict && d.Workload == nil))
 	r.Calls = calls
 	r.Plugins = pluginsOf(v)
-	r.After = merged(r.Before, v.Plugins)
+	r.After, r.Stored = merged(r.Before, v.Plugins), v.Object
 	r.notCalled(req, choice, v)
 	if len(r.Calls) == 0 {
 		r.Verdict = report.Skipped

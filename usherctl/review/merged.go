@@ -13,6 +13,9 @@ import (
 // routine are the plug-ins that complete each object of a kind. What they add is left out of a difference.
 var routine = []string{"ServiceAccount", "Priority", "DefaultTolerationSeconds", "TaintNodesByCondition", "StorageObjectInUseProtection"}
 
+// Routine reports whether a plug-in completes each object of a kind.
+func Routine(plugin string) bool { return slices.Contains(routine, plugin) }
+
 // pluginsOf names what changed or refused a request, beside usher.
 func pluginsOf(v engine.Verdict) (all []report.Plugin) {
 	for _, change := range v.Plugins {
@@ -42,7 +45,7 @@ func merged(sent json.RawMessage, changes []engine.Change) json.RawMessage {
 	for _, change := range changes {
 		before, errBefore := requests.DecodeJSON(change.Before)
 		after, errAfter := requests.DecodeJSON(change.After)
-		if errBefore == nil && errAfter == nil && !slices.Contains(routine, change.Plugin) {
+		if errBefore == nil && errAfter == nil && !Routine(change.Plugin) {
 			now, changed = merge(now, before, after), true
 		}
 	}
@@ -54,6 +57,11 @@ func merged(sent json.RawMessage, changes []engine.Change) json.RawMessage {
 		return sent
 	}
 	return text
+}
+
+// Merge returns an object with the change from before to after of the same object in another form, such as with defaults.
+func Merge(now, before, after json.RawMessage) json.RawMessage {
+	return merged(now, []engine.Change{{Before: before, After: after}})
 }
 
 // merge returns a value with the change from before to after.
