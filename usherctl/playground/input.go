@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/review"
 )
 
 // Input holds a user's input and choices. All members may be empty.
@@ -138,7 +139,7 @@ type Object struct {
 
 // Stage is the object at one point on its way.
 type Stage struct {
-	Name    string `json:"name"` // sent, stored, or the step's name
+	Name    string `json:"name"` // sent, stored, or the name of a step or of a plug-in of the API server
 	Path    string `json:"path,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Mode    string `json:"mode,omitempty"`
@@ -154,14 +155,17 @@ type Stage struct {
 // objectOf returns what the page shows of a report.
 func objectOf(d requests.Document, text string, body []byte, r report.Report) Object {
 	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
-	places, now := newPlaces(text, d.Line), o.Stages[0].Document
+	plugins, now := pluginStages(r)
+	places := newPlaces(text, d.Line)
+	o.Stages = append(o.Stages, plugins...)
 	for _, call := range r.Calls {
 		for _, s := range call.Steps {
 			stage := stageOf(s, call.Path)
-			if stage.Document != "" {
-				now = stage.Document
+			if len(s.Patch) > 0 {
+				now, call.Before = after(now, call.Before, s.After), s.After
+				stage.Document = yamlOf(now)
 			}
-			stage.Marks = marksIn(now, s.Refused)
+			stage.Marks = marksIn(yamlOf(now), s.Refused)
 			o.Stages = append(o.Stages, stage)
 		}
 		for _, cause := range call.Causes {
@@ -172,9 +176,9 @@ func objectOf(d requests.Document, text string, body []byte, r report.Report) Ob
 	for _, problem := range r.Invalid {
 		o.Marks = append(o.Marks, Problem{Tab: "object", Line: places.lineOf(fieldOf(problem)), Text: problem})
 	}
-	o.Marks = append(o.Marks, unknownIn(d, places, r)...)
+	o.Marks = append(o.Marks, unknownIn(places, r)...)
 	if r.Verdict == report.Allowed {
-		o.Stages = append(o.Stages, Stage{Name: "stored"}) // as the last step has left it
+		o.Stages = append(o.Stages, Stage{Name: "stored", Document: yamlOf(r.After)})
 	}
 	return o
 }
@@ -182,18 +186,35 @@ func objectOf(d requests.Document, text string, body []byte, r report.Report) Ob
 func stageOf(s report.Step, path string) Stage {
 	stage := Stage{Name: s.Name, Path: path, Mode: s.Mode, Outcome: report.OutcomeOf(s, path), Patch: s.Patch, Refused: s.Refused, Why: s.Why,
 		Micros: float64(s.Took.Nanoseconds()) / 1000}
-	if len(s.Patch) > 0 {
-		stage.Document = yamlOf(s.After)
-	}
 	return stage
 }
 
-// unknownIn returns the fields that the kind does not know.
-func unknownIn(d requests.Document, places places, r report.Report) (marks []Problem) {
+// pluginStages returns what built-in plug-ins changed before the first webhook was called, and the object then.
+func pluginStages(r report.Report) (stages []Stage, now json.RawMessage) {
+	now = r.Before
+	for _, p := range r.Plugins {
+		if p.Outcome == "changed" && p.Round == 1 && !review.Routine(p.Name) {
+			now = after(now, p.Before, p.After)
+			stages = append(stages, Stage{Name: p.Name, Document: yamlOf(now)})
+		}
+	}
+	return stages, now
+}
+
+// after returns an object as it was sent after a change of the API server's form of it, which has defaults.
+func after(sent, before, changed json.RawMessage) json.RawMessage {
+	if yamlOf(sent) == yamlOf(before) {
+		return changed
+	}
+	return review.Merge(sent, before, changed)
+}
+
+// unknownIn returns the fields that the kind of the file does not know.
+func unknownIn(places places, r report.Report) (marks []Problem) {
 	for _, f := range r.Strictly() {
 		if _, rest, found := strings.Cut(f.Message, `field "`); found && f.ID == "unknown-field" {
 			field, _, _ := strings.Cut(rest, `"`)
-			marks = append(marks, Problem{Tab: "object", Line: places.lineOf(d.FieldInFile(field)), Text: f.Message, Warning: true})
+			marks = append(marks, Problem{Tab: "object", Line: places.lineOf(field), Text: f.Message, Warning: true})
 		}
 	}
 	return marks

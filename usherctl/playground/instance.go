@@ -10,11 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/manifest"
-	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
@@ -27,12 +29,15 @@ const maxInstances = 8
 type instance struct {
 	suite.Instance
 	routes  []admit.Route
+	objects []*unstructured.Unstructured // of the cluster, and those of the input that count as stored
+	pool    *review.Pool
 	missing review.MissingRecorder // what steps have asked for that is not known
 }
 
 // instances keeps the instances that were used last.
 type instances struct {
 	suites suite.List
+	pool   review.Pool
 	mu     sync.Mutex // one person types
 	last   []keyed
 }
@@ -57,7 +62,7 @@ func (w *instances) facts() facts {
 }
 
 // of returns the instance of an input, or what is wrong with its policy, gates or cluster.
-func (w *instances) of(in Input) (*instance, []Problem) {
+func (w *instances) of(ctx context.Context, in Input) (*instance, []Problem) {
 	given := in.stored()
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", in.Policy, in.Cluster, in.Gates, given))
 	if i := slices.IndexFunc(w.last, func(k keyed) bool { return k.key == key }); i >= 0 {
@@ -65,7 +70,7 @@ func (w *instances) of(in Input) (*instance, []Problem) {
 		w.last = append(slices.Delete(w.last, i, i+1), found)
 		return found.instance, nil
 	}
-	made, problems := w.open(in, given)
+	made, problems := w.open(ctx, in, given)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -76,7 +81,7 @@ func (w *instances) of(in Input) (*instance, []Problem) {
 	return made, nil
 }
 
-func (w *instances) open(in Input, given []manifest.Object) (*instance, []Problem) {
+func (w *instances) open(ctx context.Context, in Input, given []manifest.Object) (*instance, []Problem) {
 	suites := w.suites
 	gates, err := suites.ParseGates(strings.TrimSpace(in.Gates))
 	if err != nil {
@@ -86,7 +91,7 @@ func (w *instances) open(in Input, given []manifest.Object) (*instance, []Proble
 	if strings.TrimSpace(in.Policy) == "" {
 		text = suites.Schema().DefaultYAML()
 	}
-	policy, wrong := config.Parse(text, suites.Schema())
+	policy, wrong := policyfile.Parse(ctx, text, suites.Schema())
 	if len(wrong) > 0 {
 		return nil, policyProblems(in.Policy, wrong)
 	}
@@ -95,7 +100,9 @@ func (w *instances) open(in Input, given []manifest.Object) (*instance, []Proble
 	if made.Instance, err = suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates, Cluster: from}); err != nil {
 		return nil, clusterProblems(err)
 	}
-	made.routes = made.Routes()
+	made.routes, made.pool = made.Routes(), &w.pool
+	stored, _ := manifest.Read("cluster", []byte(in.Cluster)) // what cannot be read is a problem of Load
+	made.objects = review.Objects(append(stored, given...))
 	return made, nil
 }
 
@@ -107,7 +114,7 @@ func (w *instances) run(ctx context.Context, in Input) Answer {
 		return Answer{} // the page has gone while another input was decided about
 	}
 	began := time.Now()
-	instance, problems := w.of(in)
+	instance, problems := w.of(ctx, in)
 	if len(problems) > 0 {
 		return Answer{Problems: problems}
 	}
@@ -126,6 +133,10 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	documents := requests.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
 	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Setting: onPage}
+	cluster := review.Cluster{Objects: w.objects, Routes: chooser.Routes, Path: chooser.Path, All: true}
+	if chooser.In, err = w.pool.Open(ctx, cluster, documents, options); err != nil {
+		return Answer{Problems: clusterProblems(err)}
+	}
 	for _, d := range documents {
 		if tooDeep(d.JSON) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line,
@@ -143,7 +154,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			continue
 		}
 		w.missing.TakeUnknown() // what was asked before
-		choice.Documents, choice.Validate, choice.TakeUnknown, choice.LimitRanges = true, true, w.missing.TakeUnknown, w.LimitRanges
+		choice.Documents, choice.TakeUnknown = true, w.missing.TakeUnknown
 		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, requests.Types(w.Suites))))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {

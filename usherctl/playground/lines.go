@@ -30,6 +30,8 @@ func policyProblems(text string, wrong []error) (all []Problem) {
 		p := Problem{Tab: "policy", Line: lineIn(err.Error()), Text: err.Error()}
 		if at, ok := errors.AsType[*field.Error](err); ok {
 			p.Line = places.lineOf(at.Field)
+		} else if p.Line == 0 {
+			p.Line = places.lineOf(fieldOf(p.Text))
 		}
 		all = append(all, p)
 	}

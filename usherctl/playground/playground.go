@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/server/recording"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/learn"
+	"usher.dev/usher/usherctl/review"
 )
 
 // Options configures the page.
@@ -48,7 +49,7 @@ func New(o Options, hosts []string) http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	instances := &instances{suites: o.Suites}
+	instances := &instances{suites: o.Suites, pool: review.Pool{Most: maxInstances}}
 	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
 	lessons.routes(mux)
 	mux.HandleFunc("GET /records/{n}", func(w http.ResponseWriter, r *http.Request) { serveRecord(w, r, o.Records, o.Start) })

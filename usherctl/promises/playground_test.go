@@ -119,7 +119,7 @@ func TestPlaygroundObjects(t *testing.T) {
 	}{
 		{`"13"`, `"99"`, "", "denied", 16, "lifespan"},
 		{"      - name: c\n", "      - name: C_\n", "", "invalid", 19, "spec.template.spec.containers[0].name"},
-		{"      - name: c\n", "      - name: c\n        imag: i\n", "", "allowed", 20, `unknown field "spec.containers[0].imag": kubectl refuses it`},
+		{"      - name: c\n", "      - name: c\n        imag: i\n", "", "allowed", 20, `unknown field "spec.template.spec.containers[0].imag": kubectl refuses it`},
 		{"  selector: {matchLabels: {app: d}}\n", "", "", "invalid", 10, "spec.selector"},
 		{"", "", "labelRules:\n- {name: owner, label: owner, required: true, namespaceSelector: {matchLabels: {stage: prod}}}\n", "not judged", 0, ""},
 	} {

@@ -223,6 +223,9 @@ function showObject() {
 // acts reports whether a stage is the beginning, the end, or a step that changes or refuses something.
 function acts(s) { return !s.path || (s.patch || []).length > 0 || (s.refused || []).length > 0; }
 
+// isPlugin reports whether a stage is a plug-in of the API server.
+function isPlugin(s) { return !s.path && s.name !== "sent" && s.name !== "stored"; }
+
 // stagesOf returns the stages to walk through.
 function stagesOf(object) { return $("idle").checked ? object.stages : object.stages.filter(acts); }
 
@@ -266,7 +269,7 @@ function showStage(i) {
   $("why").replaceChildren(...(s.why || []).map((t) => element("li", "", t)));
   $("patch-box").hidden = !(s.patch || []).length;
   $("patch").textContent = (s.patch || []).map((o) => JSON.stringify(o)).join("\n");
-  const step = s.path ? s.name : "";
+  const step = s.path || isPlugin(s) ? s.name : "";
   $("before-title").textContent = step ? `before ${step}` : "as sent";
   $("after-title").textContent = step ? `after ${step}` : s.name === "stored" ? "as stored" : "as sent";
   const before = documentAt(stages, step && i > 0 ? i - 1 : 0);
@@ -298,6 +301,7 @@ new ResizeObserver(reveal).observe($("document"));
 
 function describe(s) {
   if (!s.path && s.name === "sent") return [element("p", "quiet", "The object as it is sent.")];
+  if (isPlugin(s)) return [element("p", "quiet", `${s.name}, a plug-in of the API server, has changed the object.`)];
   if (!s.path) return [element("p", "quiet", "The object as it would be stored, beside what was sent.")];
   const mode = s.mode && s.mode !== "enforce" ? `, mode ${s.mode}` : "";
   const head = element("p", "", element("strong", "", s.name), ` of ${s.path}: ${s.outcome}${mode}`, element("span", "quiet", ` (${s.micros.toFixed(0)} µs)`));
@@ -315,6 +319,7 @@ function showCalls(r) {
     for (const [key, value] of Object.entries(c.audit || {})) row("audit " + key, value);
     parts.push(list);
   }
+  for (const p of r.plugins || []) parts.push(element("p", p.outcome === "refused" ? "bad" : "", `${p.name}: ${p.outcome}`));
   for (const w of r.warnings || []) parts.push(element("p", "warn", w));
   for (const n of r.notCalled || []) parts.push(element("p", "quiet", `${n.path} is not called: ${n.why}`));
   $("answer").replaceChildren(...parts);
