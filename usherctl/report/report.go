@@ -179,6 +179,9 @@ type Plugin struct {
 	Outcome string `json:"outcome"` // changed or refused
 	Round   int    `json:"round,omitempty"`
 	Message string `json:"message,omitempty"` // of a refusal
+	// Before and After are the object; asked for with Choice.Documents.
+	Before json.RawMessage `json:"-"`
+	After  json.RawMessage `json:"-"`
 }
 
 // Step is the result of one step.

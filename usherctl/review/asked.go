@@ -155,7 +155,7 @@ func onNode(pod *unstructured.Unstructured) {
 func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.Request, choice Choice) report.Report {
 	v, calls := choice.ask(ctx, requestOf(d, req, choice.Strict && d.Workload == nil))
 	r.Calls = calls
-	r.Plugins = pluginsOf(v)
+	r.Plugins = pluginsOf(v, choice.Documents)
 	r.After, r.Stored = merged(r.Before, v.Plugins), v.Object
 	r.notCalled(req, choice, v)
 	if len(r.Calls) == 0 {

@@ -17,12 +17,16 @@ var routine = []string{"ServiceAccount", "Priority", "DefaultTolerationSeconds",
 func Routine(plugin string) bool { return slices.Contains(routine, plugin) }
 
 // pluginsOf names what changed or refused a request, beside usher.
-func pluginsOf(v engine.Verdict) (all []report.Plugin) {
+func pluginsOf(v engine.Verdict, documents bool) (all []report.Plugin) {
 	for _, change := range v.Plugins {
 		if slices.Contains(callers, change.Plugin) {
 			continue
 		}
-		all = append(all, report.Plugin{Name: change.Plugin, Outcome: "changed", Round: change.Round + 1})
+		p := report.Plugin{Name: change.Plugin, Outcome: "changed", Round: change.Round + 1}
+		if documents {
+			p.Before, p.After = change.Before, change.After
+		}
+		all = append(all, p)
 	}
 	return append(all, refusing(v)...)
 }
