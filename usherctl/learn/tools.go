@@ -89,6 +89,8 @@ func calledAs(r report.Report, c Called) (why string, is bool) {
 		case w.Name != c.Webhook:
 		case w.Filter == webhookmatch.Unknown:
 			return "whether " + c.Webhook + " is called is not known: " + w.Why, false
+		case w.Filter == webhookmatch.Refused:
+			return "whether " + c.Webhook + " would be called is not seen: " + w.Why, false
 		case w.Called:
 			return c.Webhook + " is called", c.Is
 		default:
