@@ -23,8 +23,12 @@ func (c Calls) Answer(ctx context.Context, e *Examiner, d requests.Document, o r
 	}
 	j := e.judgeRequest(ctx, d, request, func(w engine.Registered) bool { return e.hasAnswered(w, result) })
 	result.Webhooks = e.examine(d, j).Webhooks // who is called after usher
-	if e.addRefusal(j, result) && (result.Verdict == report.Allowed || result.Verdict == report.Skipped) {
+	passes := result.Verdict == report.Allowed || result.Verdict == report.Skipped
+	switch refuses := e.addRefusal(j, result); {
+	case passes && refuses:
 		result.Verdict = report.Denied
+	case passes && (j.doubt != "" || len(j.state.unread) > 0):
+		result.Verdict = report.NotJudged
 	}
 }
 
