@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -100,6 +101,9 @@ func (l *lab) grant(ctx context.Context) error {
 	return err
 }
 
+// serverReads is how often the server reads the policy file: it is to have a policy before the API server calls it for that.
+const serverReads = 2 * time.Second
+
 // follow registers usher for the policy, waits until the API server calls it, and registers it anew when the policy changes.
 func (l *lab) follow(ctx context.Context, at server.Addresses, asked <-chan struct{}) error {
 	address, err := webhooks.NewAddress(service, "https://"+at.Reviews, at.CAFile)
@@ -131,6 +135,7 @@ func (l *lab) follow(ctx context.Context, at server.Addresses, asked <-chan stru
 	if l.config != "" {
 		go config.Watch(ctx, l.config, poll.Times{Every: time.Second}, sum, l.Env.Suites.Schema(), func(policy *config.Policy, err error) {
 			if err == nil { // the server says what is wrong
+				time.Sleep(serverReads)
 				_, err = register(policy)
 				l.registered(ctx, err)
 			}
@@ -186,10 +191,13 @@ func (l *lab) log(ctx context.Context) *logrus.Logger {
 	return log
 }
 
-// plain formats a line of a log for a person.
+// plain formats a line of a log for a person. Nothing asks to register usher for a new policy: the lab does.
 type plain struct{}
 
 func (plain) Format(e *logrus.Entry) ([]byte, error) {
+	if strings.Contains(e.Message, "usher webhooks") {
+		return nil, nil
+	}
 	text := "usher: " + e.Level.String() + ": " + printable.Line(e.Message)
 	if err, has := e.Data[logrus.ErrorKey].(error); has {
 		text += ": " + printable.Lines(err.Error())

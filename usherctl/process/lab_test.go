@@ -41,24 +41,27 @@ func TestLab(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s%s", err, said, &complaints)
 	}
-	pods := podsIn(t, temporary)
+	client := clientOf(t, temporary)
 	create := func(name string) (*corev1.Pod, error) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}}
-		return pods.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 	made, err := create("good")
 	if err != nil || made.Spec.Containers[0].Env[0].Name != "FIRST" {
 		t.Errorf("got %v, %v; want the variable FIRST", made, err)
 	}
-	if _, err := pods.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil {
 		t.Errorf("a loaded Namespace: %v", err)
 	}
-	putFile(t, policy, []byte("env: [{name: SECOND, value: x}]\nnames: {denied: [good]}\n"))
-	for _, err = create("good"); err == nil; _, err = create("good") { // until /validate-pods is registered
-		time.Sleep(50 * time.Millisecond)
+	putFile(t, policy, []byte("env: [{name: SECOND, value: x}]\nrules:\n- name: no-settings\n"+
+		"  match: {apiGroups: [''], resources: [configmaps], operations: [CREATE]}\n"+
+		"  validations: [{expression: 'false', message: none here}]\n"))
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
+	for err = nil; err == nil; time.Sleep(50 * time.Millisecond) { // until usher is registered for ConfigMaps
+		_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
-	if !strings.Contains(err.Error(), "denied-names") {
-		t.Errorf("a denied name: %v", err)
+	if !strings.Contains(err.Error(), "none here") {
+		t.Errorf("a refused ConfigMap: %v", err)
 	}
 	if made, err = create("other"); err != nil || made.Spec.Containers[0].Env[0].Name != "SECOND" {
 		t.Errorf("with the new policy: got %v, %v; want the variable SECOND", made, err)
@@ -69,8 +72,8 @@ func TestLab(t *testing.T) {
 	leavesNothing(t, c, temporary, addressSaid.FindStringSubmatch(said)[1])
 }
 
-// podsIn returns a client with the kubeconfig of a lab.
-func podsIn(t *testing.T, temporary string) kubernetes.Interface {
+// clientOf returns a client with the kubeconfig of a lab.
+func clientOf(t *testing.T, temporary string) kubernetes.Interface {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(temporary, "usher-*", "kubernetes-admin.kubeconfig"))
 	if len(files) != 1 {
