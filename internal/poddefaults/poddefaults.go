@@ -125,15 +125,15 @@ func fillRemote(v *corev1.VolumeSource) {
 		Fill(&v.RBD.RadosUser, "admin")
 		Fill(&v.RBD.Keyring, "/etc/ceph/keyring")
 	}
-	AzureDisk(v.AzureDisk)
+	azureDisk(v.AzureDisk)
 	if v.ScaleIO != nil {
 		Fill(&v.ScaleIO.StorageMode, "ThinProvisioned")
 		Fill(&v.ScaleIO.FSType, "xfs")
 	}
 }
 
-// AzureDisk fills in the fields of such a volume; nil is left alone.
-func AzureDisk(d *corev1.AzureDiskVolumeSource) {
+// azureDisk fills in the fields of such a volume; nil is left alone.
+func azureDisk(d *corev1.AzureDiskVolumeSource) {
 	if d != nil {
 		Point(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 		Point(&d.FSType, "ext4")

@@ -96,6 +96,9 @@ func (c Choice) ask(ctx context.Context, r engine.Request) (engine.Verdict, []re
 	return v, calls
 }
 
+// podKind is the kind of pods.
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
 // requestOf returns the request to the API server that an AdmissionReview of a manifest stands for.
 func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Request {
 	manifest := objectOf(d.JSON)

@@ -7,13 +7,11 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/report"
-	"usher.dev/usher/usherctl/requests"
 )
 
 // Explained returns routes whose steps say why they acted or did nothing.
@@ -31,12 +29,8 @@ type Choice struct {
 	NotCalled []report.NotCalled // that are for such requests, but not for this one
 	Hint      string             // what to try when none is called
 	Documents bool               // keep the object after each step: Step.After
-	// Validate looks whether an API server would store the object, too.
-	Validate bool
 	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
 	Assumed bool
-	// LimitRanges returns the LimitRanges of a namespace, whose defaults new pods get, and which may refuse them. Nil: there are none.
-	LimitRanges func(namespace string) ([]*corev1.LimitRange, error)
 	// TakeUnknown returns and clears the recorded requests for what is not known here. Nil: all is known.
 	TakeUnknown func() []string
 	// Strict refuses manifests with unknown or duplicate fields, as an API server does that is asked to.
@@ -83,7 +77,7 @@ func (c Chooser) chosen(body []byte) (Choice, error) {
 		}
 		return Choice{Routes: c.Routes[i : i+1]}, nil
 	}
-	_, req, err := handlers.ReadReview(requests.WithDefaults(body)) // an update that only leaves defaults out changes nothing
+	_, req, err := handlers.ReadReview(body)
 	if err != nil {
 		return Choice{}, nil
 	}

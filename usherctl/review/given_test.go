@@ -66,7 +66,7 @@ func TestNamespacesOfTheCluster(t *testing.T) {
 				ranges++
 			}
 		}
-		if _, err := r.limitRanges("secret"); ranges != len(want)/4 || (err != nil) != (source == "api") {
+		if err := r.unread["secret"]; ranges != len(want)/4 || (err != nil) != (source == "api") {
 			t.Errorf("%s: %d LimitRanges of apps; those of secret: %v", source, ranges, err)
 		}
 		if says := errs.String(); got != want || len(given) != 5+len(want)/2 || strings.Contains(says, "secret") != (source == "api") || strings.Contains(says, "gone") {

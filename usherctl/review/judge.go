@@ -41,17 +41,6 @@ func (r *reviewed) judge() {
 	}
 }
 
-// markUnjudged notes what is not known of the object that the calls were about, if anything.
-func (r *reviewed) markUnjudged(unknown error) {
-	if unknown == nil {
-		return
-	}
-	r.Unjudged = append(r.Unjudged, unknown.Error())
-	if r.Verdict == report.Allowed || r.Verdict == report.Denied {
-		r.Verdict = report.NotJudged
-	}
-}
-
 // refusesAnyway reports whether a denial does not depend on what is not known here.
 func refusesAnyway(c report.Call) bool {
 	refusals := 0
@@ -64,11 +53,4 @@ func refusesAnyway(c report.Call) bool {
 		}
 	}
 	return refusals == 0 // the object was refused before any step, such as for its size
-}
-
-// askedFor adds to all steps of a call that they may have asked for something that is not known here.
-func askedFor(c *report.Call, what string) {
-	for i := range c.Steps {
-		c.Steps[i].Unknown = append(c.Steps[i].Unknown, what)
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit"
@@ -189,7 +188,7 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 		return report.Report{}, err
 	}
 	r.missing.TakeUnknown() // what was asked before
-	choice.TakeUnknown, choice.Validate, choice.LimitRanges, choice.Strict = r.missing.TakeUnknown, true, r.limitRanges, r.o.strict
+	choice.TakeUnknown, choice.Strict = r.missing.TakeUnknown, r.o.strict
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	result := Run(ctx, d, body, choice, kinds)
@@ -200,14 +199,6 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 		result = reviewed.Report
 	}
 	return result, nil
-}
-
-// limitRanges returns the LimitRanges of a namespace, or why they are not known.
-func (r *reviewing) limitRanges(namespace string) ([]*corev1.LimitRange, error) {
-	if err := r.unread[namespace]; err != nil {
-		return nil, fmt.Errorf("the LimitRanges of the Namespace %s of the cluster are not known: %w", namespace, err)
-	}
-	return r.instance.LimitRanges(namespace)
 }
 
 // examiner returns what knows the webhooks of the cluster; nil without --doctor.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	applier "gopkg.in/evanphx/json-patch.v4"
@@ -44,24 +43,14 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 	if choice.api != nil && !d.IsReview() {
 		return r.judged(ctx, d, req, choice)
 	}
-	arrival, unknown := choice.arrivalOf(req, d)
 	if len(choice.Routes) == 0 {
 		r.Verdict = report.Skipped
 	}
-	if !r.callAll(ctx, r.admit(arrival, body), choice, arrival) {
+	if !r.callAll(ctx, body, choice) {
 		return r.Report
 	}
 	r.judge()
-	r.markUnjudged(unknown)
-	if choice.Assumed && r.Verdict == report.Allowed &&
-		slices.ContainsFunc(choice.Routes, func(route admit.Route) bool { return !route.Chain.Mutates() }) {
-		r.Verdict = report.NotJudged
-		r.Unjudged = []string{"checks may compare the object with the stored one, which is taken to be the same; pass it by --old"}
-	}
-	if choice.Validate {
-		r.checkValid(d, arrival)
-	}
-	if slices.Contains([]report.Verdict{report.Allowed, report.NotJudged, report.Invalid}, r.Verdict) {
+	if slices.Contains([]report.Verdict{report.Allowed, report.NotJudged}, r.Verdict) {
 		r.warnUnknown(typeOf(schema.GroupVersionKind(req.Kind), kinds))
 	}
 	return r.Report
@@ -72,16 +61,9 @@ type reviewed struct{ report.Report }
 
 // callAll calls the chosen routes in order. It returns false, and the report is an error, if the object that one of them returned cannot
 // be sent to the next.
-func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a arrival) bool {
+func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice) bool {
 	for _, route := range choice.Routes {
-		sent := body
-		if !route.Chain.Mutates() {
-			sent = a.atValidating(body)
-		}
-		call, after := callRoute(ctx, route, sent, choice)
-		if a.unfilled != "" && !route.Chain.Mutates() {
-			askedFor(&call, a.unfilled)
-		}
+		call, after := callRoute(ctx, route, body, choice)
 		if after != nil {
 			r.After = after
 			with, err := requests.WithObject(body, after)
@@ -89,7 +71,7 @@ func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a ar
 				r.Report = r.Failing(report.Call{Path: route.Path, Outcome: string(handlers.Failed), Message: err.Error()})
 				return false
 			}
-			body = r.admit(a, with)
+			body = with
 		}
 		r.Calls = append(r.Calls, call)
 		if route.Chain.Mutates() && !passed(call) { // validating webhooks are all called, as by an API server
@@ -97,15 +79,6 @@ func (r *reviewed) callAll(ctx context.Context, body []byte, choice Choice, a ar
 		}
 	}
 	return true
-}
-
-// admit returns a review as mutating webhooks get it, and sets After if that changes the object.
-func (r *reviewed) admit(a arrival, body []byte) []byte {
-	if with := a.atMutating(body); !bytes.Equal(with, body) {
-		r.After = requests.ObjectIn(with)
-		return with
-	}
-	return body
 }
 
 // sizeOf returns the bytes of a review as an API server sends it, without white space.
@@ -223,26 +196,4 @@ func operations(patch []jsonpatch.Operation) (list []report.Operation) {
 		list = append(list, report.Operation{Op: o.Operation, Path: o.Path, Value: value})
 	}
 	return list
-}
-
-// checkValid looks whether an API server would store the object that a manifest creates, and the workload of a pod. It looks at
-// types before it calls a webhook, and at all else after the mutating ones.
-func (r *reviewed) checkValid(d requests.Document, a arrival) {
-	if !a.created {
-		return
-	}
-	before := undecodable(r.Before)
-	if d.Workload != nil {
-		before = invalid(d.Workload)
-	}
-	if r.Invalid = before; len(before) == 0 {
-		r.Invalid = invalid(r.After)
-	}
-	if len(r.Invalid) == 0 {
-		r.Invalid = refusedByRanges(r.After, a.ranges)
-	}
-	stopped := slices.ContainsFunc(r.Calls, func(c report.Call) bool { return !strings.HasPrefix(c.Path, "/validate-") && !passed(c) })
-	if len(before) > 0 || len(r.Invalid) > 0 && !stopped {
-		r.Verdict = report.Invalid
-	}
 }
