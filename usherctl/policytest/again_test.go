@@ -6,12 +6,20 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
 )
+
+// poolOf returns a pool that the test closes.
+func poolOf(t *testing.T) *review.Pool {
+	pool := new(review.Pool)
+	t.Cleanup(pool.Close)
+	return pool
+}
 
 // TestForeignSidecar: a step may change the container that another webhook has added, and nothing else.
 func TestForeignSidecar(t *testing.T) {
@@ -30,10 +38,8 @@ func TestForeignSidecar(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			step := admit.Mutator[admit.Pod]{Name: "step", Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error { c.step(pod); return nil }}
-			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			pool := new(review.Pool)
-			t.Cleanup(pool.Close)
-			w := &instance{routes: []admit.Route{route}, pool: pool, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
+			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Call: admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 10, Reinvocation: registration.NeverReinvocationPolicy}, Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
+			w := &instance{pool: poolOf(t), routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: app, image: nginx}]}}\nexpect: {verdict: allowed}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)
