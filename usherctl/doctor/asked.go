@@ -14,15 +14,10 @@ import (
 // Answer adds to the report of a review of a document, with the webhooks of the cluster, what the API server says of the object that usher makes of
 // it, and which answers are not judged: those of usher's webhooks are the calls of the report.
 func (c Calls) Answer(ctx context.Context, e *Examiner, d requests.Document, o requests.Options, result *report.Report) {
-	request, err := e.request(ctx, d, o)
+	j, err := e.afterUsher(ctx, d, o, result)
 	if err != nil {
 		return // the report says so
 	}
-	if len(result.After) > 0 && len(request.Object.Raw) > 0 {
-		request.Object.Raw = result.After
-	}
-	j := e.judgeRequest(ctx, d, request, func(w engine.Registered) bool { return e.hasAnswered(w, result) })
-	result.Webhooks = e.examine(d, j).Webhooks // who is called after usher
 	passes := result.Verdict == report.Allowed || result.Verdict == report.Skipped
 	switch refuses := e.addRefusal(j, result); {
 	case passes && refuses:
@@ -30,6 +25,25 @@ func (c Calls) Answer(ctx context.Context, e *Examiner, d requests.Document, o r
 	case passes && (j.doubt != "" || len(j.state.unread) > 0):
 		result.Verdict = report.NotJudged
 	}
+}
+
+// AddCalled adds to the report of a review of a document which webhooks of the cluster are called, with what usher makes of the object.
+func (e *Examiner) AddCalled(ctx context.Context, d requests.Document, o requests.Options, result *report.Report) {
+	_, _ = e.afterUsher(ctx, d, o, result) // the report says why not
+}
+
+// afterUsher judges a request with what usher makes of its object, and adds to the report of its review who is called.
+func (e *Examiner) afterUsher(ctx context.Context, d requests.Document, o requests.Options, result *report.Report) (j decision, err error) {
+	request, err := e.request(ctx, d, o)
+	if err != nil {
+		return j, err
+	}
+	if len(result.After) > 0 && len(request.Object.Raw) > 0 {
+		request.Object.Raw = result.After
+	}
+	j = e.judgeRequest(ctx, d, request, func(w engine.Registered) bool { return e.hasAnswered(w, result) })
+	result.Webhooks = e.examine(d, j).Webhooks
+	return j, nil
 }
 
 // hasAnswered reports whether a webhook is one of usher whose steps have run for a report.

@@ -49,8 +49,8 @@ func TestReviewAsksPolicies(t *testing.T) {
 		{"false", "Validating", "services", 1, "ValidatingAdmissionPolicy  denied", "not judged"},
 		{"object.spec.containers.all(c, c.env.exists(e, e.name == 'KUBE'))", "Validating", "services", 0, "1 object: 1 allowed", "not judged"},
 		{"object.spec.containers.all(c, !has(c.env))", "Validating", "services", 1, "1 object: 1 denied", "not judged"},
-		{"true", "Validating", "pods", 0, unanswered, "mutate-pods.usher.dev and"},
-		{"object.metadata.name != 'web'", "Mutating", "pods", 2, "not judged: for the object as it was sent the API server says: pods \"web\" is forbidden", "policy-refuses"},
+		{"true", "Validating", "pods", 2, unanswered, "mutate-pods.usher.dev and"},
+		{"object.metadata.name != 'web'", "Mutating", "pods", 2, "1 object: 1 not judged", "policy-refuses"},
 		{"object.metadata.name != 'web' && false", "Validating", "pods", 1, "theirs.example.com            not called: refused: ", "1 allowed"},
 	} {
 		dir := t.TempDir()

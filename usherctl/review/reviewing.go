@@ -166,9 +166,12 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	if of.Report, of.err = r.report(ctx, d, body, r.chooser, r.kinds); of.err != nil {
 		return of
 	}
-	of.Webhooks = examined.Webhooks
-	if r.examiner != nil && r.o.registered.Source == "api" { // those of files are in the cluster
+	switch {
+	case r.examiner == nil:
+	case r.o.registered.Source == "api":
 		r.policies.Answer(ctx, r.examiner, d, r.o.Options, &of.Report)
+	default: // policies of files are in the cluster
+		r.examiner.AddCalled(ctx, d, r.o.Options, &of.Report)
 	}
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
