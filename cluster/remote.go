@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -187,6 +188,25 @@ func (c *Cluster) received(k int, raw []byte, err error) (Object, error) {
 		}
 	}
 	return found, nil
+}
+
+// Kept is a collection that is needed: its name, and the objects that are kept.
+type Kept struct {
+	Name       string
+	Kind       schema.GroupVersionKind
+	Resource   string
+	Namespaced bool
+	Only       types.NamespacedName // the only one, unless it is zero
+}
+
+// Kept returns the collections that are needed.
+func (o Options) Kept() (all []Kept) {
+	for _, declared := range o.Catalogue {
+		if r := declared.row(); slices.Contains(o.Needs, r.name) {
+			all = append(all, Kept{r.name, r.kind, r.resource, r.namespaced, r.only})
+		}
+	}
+	return all
 }
 
 // Rules returns the RBAC rules that watching the needed collections requires, for a ClusterRole: one for each API

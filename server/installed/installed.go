@@ -18,7 +18,8 @@ import (
 // Usher describes how an installed usher is run.
 type Usher struct {
 	Arguments []string // of its container
-	Idle      bool     // the Deployment has no replicas
+	Image     string
+	Idle      bool // the Deployment has no replicas
 	// Name and Text are those of its policy file, which is a key of a ConfigMap; all are empty if it has none, or if it does
 	// not come from a ConfigMap.
 	Name           string
@@ -37,7 +38,7 @@ func Find(ctx context.Context, source reader.Source, namespace, name string) (u 
 	}
 	pod := deployment.Spec.Template.Spec
 	container := containerOf(pod)
-	u.Arguments, u.Idle = argumentsOf(container), deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0
+	u.Arguments, u.Image, u.Idle = argumentsOf(container), container.Image, deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0
 	u.ConfigMap, u.Key = mounted(pod, container, u.Flag("config"))
 	if u.ConfigMap == "" {
 		return u, nil

@@ -8,6 +8,7 @@ import (
 
 	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/server/suite"
 )
 
 // Groups are the reports that say the same of pods of one owner. The first of each stands for all.
@@ -81,7 +82,7 @@ func (g *Groups) Text(to io.Writer, style Style, shown func(Report) bool) {
 
 // Light returns a report with what its verdict, its reason and a summary need: of many, the objects and steps are not kept.
 func Light(r Report) Report {
-	r.Before, r.After = nil, nil
+	r.Before, r.After, r.NotCalled, r.Notes = nil, nil, nil, make([]suite.Note, len(r.Notes))
 	calls := r.Calls
 	r.Calls = make([]Call, len(calls))
 	for i, c := range calls {

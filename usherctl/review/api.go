@@ -32,6 +32,10 @@ type Cluster struct {
 	All bool
 	// Labels are those of Namespaces that no object is, beside those that usher's webhooks select.
 	Labels map[string]string
+	// Registered keeps the webhook configurations among the objects as they are: a cluster has them.
+	Registered bool
+	// Absent are Namespaces that are not assumed: a cluster does not have them.
+	Absent map[string]bool
 }
 
 // API is the API server of a Cluster.
@@ -56,6 +60,9 @@ func (c Cluster) given(documents []requests.Document, o requests.Options) (*API,
 	given := engine.Cluster{Objects: c.objects(), Assumed: map[string]map[string]string{}, Webhook: answerOf}
 	given.Objects = append(given.Objects, a.definitions(given.Objects, documents, c.Routes)...)
 	for _, name := range namespacesOf(given.Objects, documents, o) {
+		if c.Absent[name] {
+			continue
+		}
 		given.Assumed[name], a.unlisted[name] = c.labels(), true
 	}
 	return a, given
@@ -90,7 +97,9 @@ func (c Cluster) labels() map[string]string {
 func (c Cluster) objects() (all []*unstructured.Unstructured) {
 	index := map[string]int{}
 	for _, object := range c.Objects {
-		object = withoutUsher(object)
+		if !c.Registered {
+			object = withoutUsher(object)
+		}
 		key := strings.Join([]string{object.GroupVersionKind().GroupKind().String(), object.GetNamespace(), object.GetName()}, "/")
 		if at, has := index[key]; has {
 			all[at] = object
@@ -98,6 +107,9 @@ func (c Cluster) objects() (all []*unstructured.Unstructured) {
 		}
 		index[key] = len(all)
 		all = append(all, object)
+	}
+	if c.Registered {
+		return all
 	}
 	return append(all, c.configurations()...)
 }

@@ -75,12 +75,14 @@ func Command(env tool.Env) *cobra.Command {
 // checkDoctor checks the flags that go with --doctor.
 func (o *options) checkDoctor(set *pflag.FlagSet) error {
 	for _, name := range []string{"cluster", "kubeconfig", "service", "static-dir"} {
-		if set.Changed(name) && !o.doctor {
+		if set.Changed(name) && !o.doctor && !o.live() {
 			return fmt.Errorf("--%s goes with --doctor", name)
 		}
 	}
 	switch {
-	case !o.doctor:
+	case o.live() && o.clusterSource.Dir != "":
+		return errors.New("--cluster=api reads the cluster, and --cluster-dir files instead of it: choose one")
+	case !o.doctor && !o.live():
 		return nil
 	case o.registered.Source == "files" && o.clusterSource.Dir == "":
 		return errors.New("--doctor: --cluster=api reads the webhook configurations of a cluster, --cluster-dir DIR those of files")
@@ -94,6 +96,9 @@ func (o *options) checkDoctor(set *pflag.FlagSet) error {
 	o.registered.Dir = o.clusterSource.Dir
 	return nil
 }
+
+// live reports whether a cluster is asked for all that decides about the objects.
+func (o *options) live() bool { return !o.doctor && o.registered.Source == "api" }
 
 const help = `Review manifests or AdmissionReviews without a server, with the steps that a server would run, and show what each step does.
 
@@ -130,16 +135,17 @@ func (o *options) addTo(set *pflag.FlagSet, suites suite.List) {
 	o.Flags.AddTo(set, "review")
 	set.StringToStringVar(&o.namespaceLabels, "assume-namespace-labels", nil,
 		"labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
-	set.StringVar(&o.config, "config", "", "policy file (default: with --doctor that of the installed usher, else the embedded policy)")
+	set.StringVar(&o.config, "config", "", "policy file (default: with --cluster=api or --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.AddDirTo(set)
 	set.BoolVar(&o.doctor, "doctor", false, "first say, as usherctl doctor does, which webhooks of the cluster are called, and call only the routes "+
 		"of usher that are registered there and called")
 	set.StringVar(&o.registered.Source, "cluster", "files",
-		"with --doctor, where the webhook configurations and the namespaces come from: files: --cluster-dir, or api: an API server")
+		"api: an API server is asked, with your rights, for all that decides about the objects; with --doctor, for its webhook configurations and "+
+			"Namespaces, and files stands for --cluster-dir")
 	set.StringVar(&o.registered.Kubeconfig, "kubeconfig", "",
 		"with --cluster=api, how to reach the API server (default: as kubectl does, or as a pod of the cluster)")
 	set.StringVar(&o.service, "service", "usher/usher",
-		"with --doctor, Service of the installed usher, as namespace/name: its Deployment names the policy")
+		"Service of the usher that is installed in the cluster, as namespace/name: its Deployment names the policy")
 	o.registered.AddStaticTo(set, "with --doctor, ")
 }
 
@@ -150,7 +156,7 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		return err
 	}
 	where := "is in none of the files"
-	if o.doctor && o.registered.Source == "api" {
+	if o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
 	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{},
@@ -166,6 +172,11 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if run.given, err = run.stored(ctx, read); err != nil {
 		return err
 	}
+	if o.live() {
+		if err := run.readLive(ctx, read); err != nil {
+			return err
+		}
+	}
 	if err := run.load(everything); err != nil {
 		return err
 	}
@@ -177,6 +188,6 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if err := failed(); err != nil {
 		return err
 	}
-	printed := run.print(len(documents), reports)
+	printed := run.print(ctx, documents, reports)
 	return cmp.Or(failed(), printed)
 }

@@ -66,7 +66,7 @@ func (r *reviewing) stored(ctx context.Context, documents []requests.Document) (
 
 // liveSource returns the cluster of --doctor; nil without one, or if it is read from files, with all else.
 func (r *reviewing) liveSource() (*reader.Source, error) {
-	if !r.o.doctor || r.o.registered.Source != "api" {
+	if !r.o.doctor || r.o.registered.Source != "api" { // without --doctor, see readLive
 		return nil, nil
 	}
 	source, err := r.o.registered.OpenSource()

@@ -88,6 +88,9 @@ func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, erro
 			return o.GroupVersionKind() == schema.GroupVersionKind{Version: "v1", Kind: "ResourceQuota"}
 		})
 	}
+	if c.Registered = s.run.live != nil && c.Path == "" && !c.All; s.run.live != nil {
+		c.Absent = s.run.live.absent
+	}
 	a, err := c.Open(ctx, s.documents, s.run.o.Options)
 	if err != nil {
 		return nil, err

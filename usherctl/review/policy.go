@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
@@ -15,7 +16,7 @@ import (
 // policyOfReview returns the policy of --config or, with --doctor, of the installed usher, whose gates are used unless
 // --feature-gates is set. It prints which one that is, and why it is not the installed one.
 func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Policy, error) {
-	if o.config != "" || !o.doctor {
+	if o.config != "" || !o.doctor && !o.live() {
 		policy, err := policyfile.Load(ctx, o.config, env.Suites.Schema())
 		if err == nil {
 			env.WarnOfPolicy(cmp.Or(o.config, "embedded default"), policy)
@@ -48,6 +49,17 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 		_, _ = fmt.Fprintf(env.Err, "policy: %s, as the Deployment %s has it\n", name, o.service)
 	}
 	o.gates = in.Gates
+	if tag := tagOf(in.Deployed.Image); tag != "" && strings.TrimPrefix(tag, "v") != strings.TrimPrefix(env.Version, "v") {
+		_, _ = fmt.Fprintf(env.Err, "warning: usher in the cluster is %s, and this usherctl is %s: where their steps differ, usher may decide otherwise\n", tag,
+			env.Version)
+	}
 	env.WarnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
 	return in.Policy, nil
+}
+
+// tagOf returns the tag of an image, or else its digest; "" if it has neither.
+func tagOf(image string) string {
+	name, digest, _ := strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	return cmp.Or(tag, digest)
 }

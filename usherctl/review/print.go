@@ -1,6 +1,7 @@
 package review
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -10,20 +11,33 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
-// print prints n reports as they come. The error, if any, ends the command with the exit code of the worst verdict.
-func (r *reviewing) print(n int, reports iter.Seq[report.Report]) error {
-	var light []report.Report
+// print prints the reports of documents as they come. The error, if any, ends the command with the exit code of the worst verdict.
+func (r *reviewing) print(ctx context.Context, documents []requests.Document, reports iter.Seq[report.Report]) error {
+	var light, quotas []report.Report
+	n, pods := len(documents), planned{}
 	whole := func(yield func(report.Report) bool) {
 		for result := range reports {
 			if r.o.strict {
 				result.Findings = append(result.Findings, result.Strictly()...)
 			}
+			if r.live != nil {
+				pods.add(documents[len(light)], result)
+			}
 			if light = append(light, report.Light(result)); len(light) == n && (r.o.output == "json" || r.o.output == "junit") {
 				result.Hint = strings.TrimSpace(result.Hint + "\n" + r.notLooked)
 			}
 			if !yield(result) {
+				return
+			}
+		}
+		if r.live != nil {
+			quotas = pods.reports(ctx, r.live.source, r.instance)
+		}
+		for _, q := range quotas {
+			if !yield(q) {
 				return
 			}
 		}
@@ -35,7 +49,7 @@ func (r *reviewing) print(n int, reports iter.Seq[report.Report]) error {
 	} else {
 		r.printText(n, whole, &light)
 	}
-	return report.ExitOfReview(light).Err("some objects were not judged, or could not be reviewed")
+	return report.ExitOfReview(slices.Concat(light, quotas)).Err("some objects were not judged, or could not be reviewed")
 }
 
 // printText prints n reports as text, and then what is to say of all of them. Pods of an owner of which the same is said are printed once.

@@ -44,6 +44,7 @@ type reviewing struct {
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
 	instance suite.Instance   // that is loaded
+	live     *live            // the cluster of --cluster=api; nil without one, or with --doctor
 	unread   map[string]error // by namespace, why the LimitRanges of the cluster are not known
 }
 
@@ -173,6 +174,9 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	default: // policies of files are in the cluster
 		r.examiner.AddCalled(ctx, d, r.o.Options, &of.Report)
 	}
+	if r.live != nil {
+		r.live.doubt(&of.Report, objectOf(d.JSON), r.routes)
+	}
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
 	}
@@ -227,7 +231,7 @@ func (r *reviewing) examiner(ctx context.Context, documents []requests.Document)
 
 func (r *reviewing) chooser(documents []requests.Document) (Chooser, error) {
 	c := Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
-	if r.o.allRoutes {
+	if r.o.allRoutes || r.live != nil {
 		return c, nil
 	}
 	labels, err := namespaceLabels(r.o.clusterSource.Dir, documents)

@@ -1,0 +1,287 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/cluster"
+	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/parallel"
+	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
+)
+
+// live is what a cluster has that decides about requests, as far as a user may read it.
+type live struct {
+	source     reader.Source
+	namespaces []string // that requests are about
+
+	mu      sync.Mutex
+	absent  map[string]bool // of the namespaces
+	objects []*unstructured.Unstructured
+	unread  []unread
+}
+
+// unread is what may decide about some requests and could not be read.
+type unread struct {
+	reader.Kind
+	collection string // of the steps of usher; "" for what the API server asks
+	namespace  string // "" for all
+	err        error
+}
+
+// decisive are the kinds that the API server asks about requests: of the cluster, and of the Namespace of a request.
+var (
+	decisive = []reader.Kind{
+		reader.NewKind(registration.GroupName, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+		reader.NewKind(registration.GroupName, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+		reader.NewKind(registration.GroupName, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+		reader.NewKind(registration.GroupName, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+		reader.NewKind(registration.GroupName, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+		reader.NewKind(registration.GroupName, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+		reader.NewKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
+		reader.NewKind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses"),
+		reader.NewKind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
+		reader.NewKind("storage.k8s.io", "v1", "StorageClass", "storageclasses"),
+		reader.NewKind("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
+	}
+	decisiveInNamespace = []reader.Kind{
+		reader.NewKind("", "v1", "LimitRange", "limitranges"),
+		reader.NewKind("", "v1", "ResourceQuota", "resourcequotas"),
+		reader.NewKind("", "v1", "ServiceAccount", "serviceaccounts"),
+	}
+	namespaceKind = reader.NewKind("", "v1", "Namespace", "namespaces")
+)
+
+// asks reports whether the API server asks about a kind of objects when one of another kind is created or changed.
+func (u unread) asks(of *unstructured.Unstructured) bool {
+	kind, group := of.GetKind(), of.GroupVersionKind().Group
+	switch u.Kind.Kind {
+	case "LimitRange":
+		return group == "" && (kind == "Pod" || kind == "PersistentVolumeClaim")
+	case "ServiceAccount", "PriorityClass":
+		return group == "" && kind == "Pod"
+	case "RuntimeClass":
+		name, _, _ := unstructured.NestedString(of.Object, "spec", "runtimeClassName")
+		return kind == "Pod" && name != ""
+	case "StorageClass":
+		return group == "" && kind == "PersistentVolumeClaim"
+	case "IngressClass":
+		return kind == "Ingress"
+	case "CustomResourceDefinition":
+		return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") || kind == u.Kind.Kind
+	}
+	return true
+}
+
+// readLive reads what decides about documents, which count as stored besides, and says what may not be read.
+func (r *reviewing) readLive(ctx context.Context, documents []requests.Document) error {
+	source, err := r.o.registered.OpenSource()
+	if err != nil {
+		return err
+	}
+	in := suite.Instance{Suites: r.Suites, Policy: r.policy, Gates: r.o.gates}
+	namespaces := namespacesOf(nil, documents, r.o.Options)
+	r.live = readLive(ctx, source, namespaces, r.Suites.Watched(in.Routes()).Kept())
+	for _, u := range r.live.unread {
+		_, _ = fmt.Fprintf(r.Err, "warning: not known: %s\n", printable.Line(u.err.Error()))
+	}
+	files := map[string]bool{}
+	for _, o := range r.given {
+		files[keyOf(objectOf(o.JSON))] = true
+	}
+	for _, o := range r.live.given() {
+		if !files[keyOf(objectOf(o.JSON))] {
+			r.given = append(r.given, o)
+		}
+	}
+	return nil
+}
+
+func keyOf(o *unstructured.Unstructured) string {
+	return o.GroupVersionKind().GroupKind().String() + "/" + o.GetNamespace() + "/" + o.GetName()
+}
+
+// readLive reads what the API server and the steps of usher ask about requests in namespaces.
+func readLive(ctx context.Context, source reader.Source, namespaces []string, kept []cluster.Kept) *live {
+	l := &live{source: source, namespaces: namespaces, absent: map[string]bool{}}
+	var calls []func()
+	for _, kind := range decisive {
+		calls = append(calls, func() { l.list(ctx, unread{Kind: kind}) })
+	}
+	for _, namespace := range namespaces {
+		calls = append(calls, func() { l.get(ctx, unread{Kind: namespaceKind}, types.NamespacedName{Name: namespace}) })
+		for _, kind := range decisiveInNamespace {
+			calls = append(calls, func() { l.list(ctx, unread{Kind: kind, namespace: namespace}) })
+		}
+	}
+	for _, k := range kept {
+		if k.Name != admit.CollectionNamespaces {
+			calls = append(calls, func() { l.collect(ctx, k) })
+		}
+	}
+	parallel.Run(calls...)
+	l.readParams(ctx)
+	slices.SortFunc(l.unread, func(a, b unread) int { return strings.Compare(a.err.Error(), b.err.Error()) })
+	return l
+}
+
+// collect reads a collection of the steps, and if that is not permitted, what is in the namespaces.
+func (l *live) collect(ctx context.Context, k cluster.Kept) {
+	u := unread{Kind: reader.Kind{GroupVersionKind: k.Kind, Resource: k.Resource}, collection: k.Name}
+	switch {
+	case k.Only.Name != "":
+		l.get(ctx, u, k.Only)
+	case !l.list(ctx, u) && k.Namespaced:
+		for _, namespace := range l.namespaces {
+			if list, err := l.source.List(ctx, u.Kind, namespace); err == nil {
+				l.add(u.Kind, list...)
+			}
+		}
+	}
+}
+
+// list reads the objects of a kind, and notes if that fails.
+func (l *live) list(ctx context.Context, u unread) bool {
+	list, err := l.source.List(ctx, u.Kind, u.namespace)
+	return l.read(u, err, list...)
+}
+
+func (l *live) get(ctx context.Context, u unread, name types.NamespacedName) {
+	raw, err := l.source.Get(ctx, u.Kind, name.Namespace, name.Name)
+	if u.Kind == namespaceKind {
+		u.namespace = name.Name
+	}
+	l.read(u, err, raw)
+}
+
+func (l *live) read(u unread, err error, list ...json.RawMessage) bool {
+	switch {
+	case errors.Is(err, reader.ErrNotFound):
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.absent[u.namespace] = u.Kind == namespaceKind || l.absent[u.namespace]
+	case err != nil:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		u.err = err
+		l.unread = append(l.unread, u)
+		return false
+	default:
+		l.add(u.Kind, list...)
+	}
+	return true
+}
+
+// add adds objects of a kind, which lists do not name.
+func (l *live) add(kind reader.Kind, list ...json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, raw := range list {
+		object := objectOf(raw)
+		object.SetGroupVersionKind(kind.GroupVersionKind)
+		object.SetManagedFields(nil)
+		l.objects = append(l.objects, object)
+	}
+}
+
+// readParams reads the parameters of admission policies: what their bindings name, in the namespaces if they name none.
+func (l *live) readParams(ctx context.Context) {
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, object := range l.objects {
+		version, _, _ := unstructured.NestedString(object.Object, "spec", "paramKind", "apiVersion")
+		kind, _, _ := unstructured.NestedString(object.Object, "spec", "paramKind", "kind")
+		if gvk := schema.FromAPIVersionAndKind(version, kind); object.GroupVersionKind().Group == registration.GroupName && kind != "" {
+			kinds[gvk] = true
+		}
+	}
+	for gvk := range kinds {
+		is := l.source.ResourceOf(ctx, gvk)
+		u := unread{Kind: reader.Kind{GroupVersionKind: gvk, Resource: is.Name}, err: is.Err}
+		if is.Err != nil {
+			l.unread = append(l.unread, u)
+			continue
+		}
+		for _, u.namespace = range l.paramNamespaces(is.Namespaced) {
+			l.list(ctx, u)
+		}
+	}
+}
+
+// paramNamespaces returns the namespaces in which bindings look for parameters of a kind; "" for one that is in none.
+func (l *live) paramNamespaces(namespaced bool) (all []string) {
+	if !namespaced {
+		return []string{""}
+	}
+	all = slices.Clone(l.namespaces)
+	for _, object := range l.objects {
+		named, _, _ := unstructured.NestedString(object.Object, "spec", "paramRef", "namespace")
+		if named != "" && !slices.Contains(all, named) {
+			all = append(all, named)
+		}
+	}
+	return all
+}
+
+// given returns the objects as the steps of usher take them.
+func (l *live) given() (all []manifest.Object) {
+	for _, object := range l.objects {
+		raw, err := json.Marshal(object.Object)
+		if err == nil {
+			all = append(all, manifest.Object{TypeMeta: metav1.TypeMeta{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()},
+				Place: manifest.Place{File: "the cluster"}, JSON: raw})
+		}
+	}
+	return all
+}
+
+// String says what is not known, and why.
+func (u unread) String() string {
+	return "of the cluster is not known: " + printable.Line(u.err.Error())
+}
+
+// doubt notes in a report what could not be read and might decide about an object otherwise.
+func (l *live) doubt(r *report.Report, object *unstructured.Unstructured, routes []admit.Route) {
+	for _, u := range l.unread {
+		switch {
+		case u.collection != "":
+			if !asksFor(r, u.collection, routes) {
+				continue
+			}
+		case u.namespace != "" && u.namespace != r.Namespace || !u.asks(object):
+			continue
+		}
+		if r.Unjudged = append(r.Unjudged, printable.Line(u.err.Error())); r.Verdict == report.Allowed || r.Verdict == report.Skipped {
+			r.Verdict = report.NotJudged
+		}
+	}
+}
+
+// asksFor reports whether a step that was run looks at a collection.
+func asksFor(r *report.Report, collection string, routes []admit.Route) bool {
+	for _, call := range r.Calls {
+		for _, route := range routes {
+			if route.Path == call.Path && slices.ContainsFunc(route.Chain.Steps(), func(s admit.Step) bool {
+				return !s.Idle && s.Mode != admit.Off && slices.Contains(s.Needs, collection)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package review
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/routes"
+	"usher.dev/usher/usherctl/tool"
+)
+
+// inCluster are the lists and objects of a cluster: by their paths.
+var inCluster = map[string]string{
+	"/api/v1/namespaces/shop":                    `{"metadata":{"name":"shop","labels":{"team":"web"}}}`,
+	"/api/v1/namespaces/shop/limitranges":        `{"metadata":{"name":"l","namespace":"shop"},"spec":{"limits":[{"type":"Container","max":{"cpu":"2"}}]}}`,
+	"/api/v1/namespaces/shop/resourcequotas":     `{"metadata":{"name":"q","namespace":"shop"},"spec":{"hard":{"services":"0"}},"status":{"hard":{"services":"0"},"used":{"services":"0"}}}`,
+	"/apis/scheduling.k8s.io/v1/priorityclasses": `{"metadata":{"name":"urgent"},"value":7}`,
+	"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": `{"metadata":{"name":"p"},"spec":{"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
+		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}]},
+		"validations":[{"expression":"object.metadata.name == params.data.name"}]}}`,
+	"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": `{"metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"],"paramRef":{"name":"p","namespace":"shop","parameterNotFoundAction":"Deny"}}}`,
+	"/api/v1/namespaces/shop/configmaps":                                      `{"metadata":{"name":"p","namespace":"shop"},"data":{"name":"right"}}`,
+	"/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas": `{"metadata":{"name":"shop","namespace":"shop","managedFields":[{"manager":"usher","subresource":"status","time":"2026-11-27T13:00:00Z"}]},
+		"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"shop"}}}`,
+	"/api/v1": `{"name":"configmaps","kind":"ConfigMap","namespaced":true}`,
+}
+
+// clusterOf serves the cluster to a user who may not read paths that end in some of the words.
+func clusterOf(t *testing.T, forbidden ...string) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		refuse := func(code int, reason string) {
+			w.WriteHeader(code)
+			_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"user bob cannot list it"}`, reason, code)
+		}
+		object, has := inCluster[r.URL.Path]
+		for _, word := range forbidden {
+			if strings.HasSuffix(r.URL.Path, word) {
+				refuse(http.StatusForbidden, "Forbidden")
+				return
+			}
+		}
+		switch {
+		case !has && strings.Contains(r.URL.Path, "/namespaces/") && strings.Count(r.URL.Path, "/") == 4:
+			refuse(http.StatusNotFound, "NotFound")
+		case r.URL.Path == "/api/v1/namespaces/shop":
+			_, _ = fmt.Fprint(w, object)
+		case r.URL.Path == "/api/v1":
+			_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","resources":[%s]}`, object)
+		default:
+			_, _ = fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","items":[%s]}`, object)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// TestCluster: with --cluster=api what decides is what the cluster has, and nothing is allowed of which a part could not be read.
+func TestCluster(t *testing.T) {
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: %s}, spec: {%s containers: [{name: a, image: b, resources: {limits: {cpu: %s}}}]}}`
+	for name, c := range map[string]struct {
+		manifest  string
+		forbidden []string
+		want      []string
+	}{
+		"LimitRange":        {fmt.Sprintf(pod, "shop", "", "3"), nil, []string{"invalid  CREATE Pod shop/a", "maximum cpu usage per Container is 2"}},
+		"PriorityClass":     {fmt.Sprintf(pod, "shop", "priorityClassName: urgent,", "1"), nil, []string{"1 object: 1 "}},
+		"no PriorityClass":  {fmt.Sprintf(pod, "shop", "priorityClassName: other,", "1"), nil, []string{"no PriorityClass with name other was found"}},
+		"no Namespace":      {fmt.Sprintf(pod, "absent", "", "1"), nil, []string{`namespaces "absent" not found`}},
+		"ResourceQuota":     {"{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {ports: [{port: 80}]}}", nil, []string{"exceeded quota: q"}},
+		"parameters":        {"{apiVersion: v1, kind: Secret, metadata: {name: wrong, namespace: shop}}", nil, []string{"failed expression: object.metadata.name == params.data.name"}},
+		"parameters match":  {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", nil, []string{"1 object: 1 skipped"}},
+		"LimitRange unread": {fmt.Sprintf(pod, "shop", "", "3"), []string{"limitranges"}, []string{"not judged  CREATE Pod shop/a", "warning: not known: limitranges", "user bob cannot list it"}},
+		"unread, of others": {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"priorityclasses"}, []string{"1 object: 1 skipped"}},
+		"webhooks unread":   {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"mutatingwebhookconfigurations"}, []string{"1 object: 1 not judged"}},
+		"elastic quota":     {fmt.Sprintf(pod, "shop", "", "1"), nil, []string{"shop: 1 pods of Pod a would take cpu 1, 1 is left: fits: yes: shop (spec.max)"}},
+		"a full one":        {fmt.Sprintf(pod, "shop", "", "2"), nil, []string{"quota-full: shop", "1 pods of Pod a do not fit"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var to bytes.Buffer
+			command := Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: strings.NewReader(c.manifest), Out: &to, Err: &to}})
+			command.SetArgs([]string{"--cluster=api", "--kubeconfig", clusterOf(t, c.forbidden...), "-"})
+			command.SilenceErrors, command.SilenceUsage = true, true
+			err := command.ExecuteContext(t.Context())
+			for _, want := range c.want {
+				if !strings.Contains(to.String(), want) {
+					t.Errorf("%q is not in %v:\n%s", want, err, to.String())
+				}
+			}
+		})
+	}
+}
