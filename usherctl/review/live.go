@@ -21,6 +21,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -211,7 +212,7 @@ func (l *live) readParams(ctx context.Context) {
 		}
 	}
 	for gvk := range kinds {
-		is := l.source.ResourceOf(ctx, gvk)
+		is := discovery.ResourceOf(ctx, l.source, gvk)
 		u := unread{Kind: reader.Kind{GroupVersionKind: gvk, Resource: is.Name}, err: is.Err}
 		if is.Err != nil {
 			l.unread = append(l.unread, u)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,18 +19,14 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/validators/workload"
 )
 
-// usage is implemented by the Tools of a suite with elastic quotas.
-type usage interface {
-	Usage(context.Context, suite.UsageQuestion) (suite.Usage, error)
-}
-
 // planned are the pods, by namespace, that the reviewed manifests would create.
-type planned map[string][]suite.PlannedPods
+type planned map[string][]usage.PlannedPods
 
 // add adds the pods of a document that the API server would create, as its report has them.
 func (p planned) add(d requests.Document, r report.Report) {
@@ -40,7 +37,7 @@ func (p planned) add(d requests.Document, r report.Report) {
 	if d.Workload != nil {
 		of = objectOf(d.Workload)
 	}
-	pods := suite.PlannedPods{Of: of.GetKind() + " " + cmp.Or(of.GetName(), of.GetGenerateName()+"*")}
+	pods := usage.PlannedPods{Of: of.GetKind() + " " + cmp.Or(of.GetName(), of.GetGenerateName()+"*")}
 	if pods.Pod, pods.Unknown = podOf(r.After); pods.Unknown == "" {
 		pods.Count, pods.Unknown = countOf(of)
 	}
@@ -110,36 +107,34 @@ func ofJob(spec any) (int64, string) {
 
 // reports returns a report for each namespace: what the pods would take of its elastic quotas, and what is left.
 func (p planned) reports(ctx context.Context, source reader.Source, in suite.Instance) (all []report.Report) {
-	for _, s := range in.Suites {
-		tools, has := s.Tools.(usage)
-		if !has {
+	kind := reader.NewKind("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas")
+	for _, namespace := range slices.Sorted(maps.Keys(p)) {
+		if _, err := source.List(ctx, kind, namespace); errors.Is(err, reader.ErrNotFound) {
+			return nil // their CRD is not installed
+		}
+		of := report.Subject{Source: "the cluster", Of: "elastic quotas of namespace " + namespace}
+		answer, err := usage.Of(ctx, usage.Question{Source: source, Namespace: namespace, Gates: in.Gates, Pods: p[namespace]})
+		if err != nil {
+			all = append(all, report.Examined(of, report.Finding{ID: "quota-not-known", Severity: report.Unknown, Message: err.Error()}))
 			continue
 		}
-		for _, namespace := range slices.Sorted(maps.Keys(p)) {
-			of := report.Subject{Source: "the cluster", Of: "elastic quotas of namespace " + namespace}
-			answer, err := tools.Usage(ctx, suite.UsageQuestion{Source: source, Namespace: namespace, Gates: in.Gates, Pods: p[namespace]})
-			if err != nil {
-				all = append(all, report.Examined(of, report.Finding{ID: "quota-not-known", Severity: report.Unknown, Message: err.Error()}))
-				continue
-			}
-			if len(answer.Quotas)+len(answer.Unknown) > 0 {
-				r := report.Examined(of, findingsOf(answer)...)
-				r.Notes = []suite.Note{{Name: "quota", Value: answer, Lines: append(linesOf(answer), answer.Notes...)}}
-				all = append(all, r)
-			}
+		if len(answer.Quotas)+len(answer.Unknown) > 0 {
+			r := report.Examined(of, findingsOf(answer)...)
+			r.Notes = []suite.Note{{Name: "quota", Value: answer, Lines: append(linesOf(answer), answer.Notes...)}}
+			all = append(all, r)
 		}
 	}
 	return all
 }
 
 // findingsOf returns what does not fit, or is not known.
-func findingsOf(answer suite.Usage) (all []report.Finding) {
+func findingsOf(answer usage.Usage) (all []report.Finding) {
 	for _, t := range answer.Takes {
 		what := fmt.Sprintf("%d pods of %s", t.Pods, strings.Join(t.Of, ", "))
 		switch t.Fits {
-		case suite.FitsNo:
+		case usage.FitsNo:
 			all = append(all, report.Finding{ID: "quota-full", Severity: report.Error, Object: t.Quota, Message: what + " do not fit" + because(t.Why)})
-		case suite.FitsUnknown:
+		case usage.FitsUnknown:
 			all = append(all, report.Finding{ID: "quota-not-known", Severity: report.Unknown, Object: t.Quota,
 				Message: "whether " + what + " fit is not known" + because(t.Why)})
 		}
@@ -155,7 +150,7 @@ func because(why string) string {
 }
 
 // linesOf says of each quota and resource what the pods would take, what is left, and whose limit decides that.
-func linesOf(answer suite.Usage) (lines []string) {
+func linesOf(answer usage.Usage) (lines []string) {
 	for _, t := range answer.Takes {
 		for _, r := range t.Resources {
 			lines = append(lines, fmt.Sprintf("%s: %d pods of %s would take %s %s, %s: fits: %s%s", cmp.Or(t.Quota, "no quota"), t.Pods, strings.Join(t.Of, ", "), r.Name,
@@ -166,7 +161,7 @@ func linesOf(answer suite.Usage) (lines []string) {
 }
 
 // leftOf says what a quota has left of a resource.
-func leftOf(answer suite.Usage, quota string, take suite.ResourceTake) string {
+func leftOf(answer usage.Usage, quota string, take usage.ResourceTake) string {
 	for _, q := range answer.Quotas {
 		for _, r := range q.Resources {
 			switch {
