@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -199,7 +200,7 @@ func (a *API) definitions(objects []*unstructured.Unstructured, documents []requ
 		}
 	}
 	catalogue := requests.NewCatalogue(routes)
-	for _, object := range sent(documents) {
+	for object := range sent(documents) {
 		gvk := object.GroupVersionKind()
 		if defined[gvk.GroupKind()] || !strings.Contains(gvk.Group, ".") || a.assumed[gvk] {
 			continue
@@ -232,7 +233,7 @@ func anything(gvk schema.GroupVersionKind, namespaced bool) *unstructured.Unstru
 // namespacesOf returns the Namespaces of documents that no object is.
 func namespacesOf(objects []*unstructured.Unstructured, documents []requests.Document, o requests.Options) []string {
 	wanted := map[string]bool{o.Namespace: true}
-	for _, object := range sent(documents) {
+	for object := range sent(documents) {
 		wanted[object.GetNamespace()] = true
 	}
 	for _, object := range objects {
@@ -247,14 +248,18 @@ func namespacesOf(objects []*unstructured.Unstructured, documents []requests.Doc
 	return slices.Sorted(maps.Keys(wanted))
 }
 
-// sent returns the objects of documents, and the workloads of pods.
-func sent(documents []requests.Document) (all []*unstructured.Unstructured) {
-	for _, d := range documents {
-		if d.Err == nil && !d.IsReview() {
-			all = append(all, objectOf(d.JSON), objectOf(d.Workload))
+// sent returns the types and metadata of the objects of documents, and of the workloads of pods. One at a time: there may be many.
+func sent(documents []requests.Document) iter.Seq[*metav1.PartialObjectMetadata] {
+	return func(yield func(*metav1.PartialObjectMetadata) bool) {
+		for _, d := range documents {
+			for _, raw := range [][]byte{d.JSON, d.Workload} {
+				is := &metav1.PartialObjectMetadata{}
+				if d.Err == nil && json.Unmarshal(raw, is) == nil && is.Kind != "AdmissionReview" && !yield(is) {
+					return
+				}
+			}
 		}
 	}
-	return all
 }
 
 // objectOf returns an object; an empty one if it cannot be read.
