@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -94,6 +96,9 @@ type reported struct {
 // alone is the number of documents that one reviewer reviews before others could have been made.
 const alone = 200
 
+// many is the number of documents from which on a review has a limit of memory, beside which the program itself takes some 80 MiB.
+const many, memory = 2000, 280 << 20
+
 // reviewers returns what reviews documents side by side. Namespaces among them and among others have the labels that selectors see.
 func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document, others ...requests.Document) (all []*reviewer, err error) {
 	chooser, err := r.chooser(slices.Concat(documents, others))
@@ -111,6 +116,9 @@ func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document
 	if all = append(all, first); examiner != nil {
 		first.policies = doctor.Calls{}
 		return all, nil
+	}
+	if len(documents) >= many && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memory) // garbage is collected earlier
 	}
 	for range min(runtime.GOMAXPROCS(0)-1, len(documents)/alone) {
 		run := *r
