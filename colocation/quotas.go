@@ -45,7 +45,8 @@ func newQuotas(e suite.Env, o suite.Opening) *quotas {
 	if !evaluatesQuotas(o.Served) {
 		return q
 	}
-	settings := ledger.Options{Tree: q.tree, Counting: quota.CountingOf(e.Gates), LabelOnly: q.labelOnly, Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
+	settings := ledger.Options{Tree: q.tree, Counting: quota.CountingOf(e.Gates), LabelOnly: q.labelOnly,
+		Expiry: e.Options.(*options).quotaExpiry, Log: o.Log}
 	if q.watched {
 		store := q.records()
 		settings.Store, q.status = store, newStatusWriter(store, q.statuses, o.Log)

@@ -18,8 +18,8 @@ import (
 func (s *service) registerMetrics() {
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.Version}}, func() float64 { return 1 })
-	s.metrics.MustRegister(s.policy.current, s.policy.loaded, s.policy.dropped, s.trials.validated, gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load),
-		limitMetrics(s.limits), build, collectors.NewGoCollector(),
+	s.metrics.MustRegister(s.policy.current, s.policy.loaded, s.policy.dropped, s.trials.validated,
+		gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load), limitMetrics(s.limits), build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if s.Lines != nil {
 		s.metrics.MustRegister(logMetrics.of(s.Lines))

@@ -27,9 +27,9 @@ var adding = config.Section[[]string]{Name: "sidecars", Trial: func(images []str
 }}
 
 var (
-	bad    = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec.containers[0].image"), "")})
-	barred = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("violates PodSecurity"))
-	away   = errors.New("connection refused")
+	bad     = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec.containers[0].image"), "")})
+	barred  = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("violates PodSecurity"))
+	errAway = errors.New("connection refused")
 )
 
 // TestTrials: a new policy is refused only if the API server says that what it adds is invalid, and the first one never is. Without a
@@ -49,11 +49,11 @@ func TestTrials(t *testing.T) {
 		{"invalid", true, []error{bad}, false, 1, 1, []string{"the policy file is bad", "sidecars[0].image: Required value"}, "not validated"},
 		{"forbidden, then valid", true, []error{barred, barred, nil}, true, 3, 1,
 			[]string{"level=warning", "sidecars not validated", "violates PodSecurity", "policy: sidecars validated"}, "is bad"},
-		{"away", true, []error{away}, true, 20, 0, []string{"sidecars not validated: connection refused"}, "is bad"},
-		{"away, then invalid", true, []error{away, bad}, true, 2, 0, []string{"level=error", "refuses pods with the sidecars of the policy in force: sidecars[0].image"}, "is bad"},
+		{"away", true, []error{errAway}, true, 20, 0, []string{"sidecars not validated: connection refused"}, "is bad"},
+		{"away, then invalid", true, []error{errAway, bad}, true, 2, 0, []string{"level=error", "refuses pods with the sidecars of the policy in force: sidecars[0].image"}, "is bad"},
 		{"valid at the start", false, []error{nil}, true, 1, 1, nil, "sidecars"},
 		{"invalid at the start", false, []error{bad}, true, 1, 0, []string{"refuses pods with the sidecars of the policy in force: sidecars[0].image"}, "is bad"},
-		{"away at the start", false, []error{away, nil}, true, 2, 1, []string{"sidecars not validated", "sidecars validated"}, "is bad"},
+		{"away at the start", false, []error{errAway, nil}, true, 2, 1, []string{"sidecars not validated", "sidecars validated"}, "is bad"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

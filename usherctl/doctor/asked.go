@@ -62,7 +62,7 @@ var (
 // addRefusal adds to a report why the API server refuses the request, other than because of a webhook, and what is not judged. It reports whether
 // the API server refuses it.
 func (e *Examiner) addRefusal(j decision, result *report.Report) (refuses bool) {
-	e.addUnanswered(j, result)
+	e.addUnanswered(result)
 	result.Unjudged = append(result.Unjudged, j.state.unread...)
 	if err := j.request.InNamespace.Err; err != nil && j.state.hasPolicies() {
 		result.Unjudged = append(result.Unjudged, "which admission policies are for the Namespace "+j.request.Namespace+": "+err.Error())
@@ -95,7 +95,7 @@ func (j decision) policyRefuses() report.Finding {
 }
 
 // addUnanswered adds to a report which webhooks are called whose answers are not judged.
-func (e *Examiner) addUnanswered(j decision, result *report.Report) {
+func (e *Examiner) addUnanswered(result *report.Report) {
 	var answering []string
 	for i, w := range result.Webhooks {
 		known := i < len(e.hooks) // others are missing

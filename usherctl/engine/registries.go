@@ -200,7 +200,8 @@ const serviceAddresses = "0.0.0.0/0"
 func serviceInformers() informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactory(newClient([]runtime.Object{&networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{serviceAddresses}},
-		Status: networkingv1.ServiceCIDRStatus{Conditions: []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue}}},
+		Status: networkingv1.ServiceCIDRStatus{Conditions: []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady,
+			Status: metav1.ConditionTrue}}},
 	}}, nil), 0)
 }
 

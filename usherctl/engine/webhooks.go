@@ -91,7 +91,8 @@ func callWebhook(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{StatusCode: answer.Code, Status: http.StatusText(answer.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer.Body)), ContentLength: int64(len(answer.Body))}, nil
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer.Body)),
+		ContentLength: int64(len(answer.Body))}, nil
 }
 
 func (e *Engine) answer(ctx context.Context, w Registered, review []byte) (Answer, error) {

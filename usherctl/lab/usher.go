@@ -157,7 +157,8 @@ func (l *lab) registered(ctx context.Context, err error) {
 
 // awaitCall waits until the API server asks usher about a pod, if it is registered for pods: it reads configurations a moment later.
 func (l *lab) awaitCall(ctx context.Context, routes []admit.Route, asked <-chan struct{}) error {
-	create := &admit.Request{Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: admissionv1.Create, Namespace: metav1.NamespaceDefault}
+	create := &admit.Request{Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: admissionv1.Create,
+		Namespace: metav1.NamespaceDefault}
 	if !slices.ContainsFunc(routes, func(r admit.Route) bool { return r.Covers(create) }) {
 		return nil
 	}

@@ -178,8 +178,8 @@ type opened struct {
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool, catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)),
-		kinds: requests.Types(w.Suites)}
+	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool,
+		catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: requests.Types(w.Suites)}
 	made.steps, _ = w.Suites.Steps()
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {

@@ -164,7 +164,8 @@ func only(routes []admit.Route, path string, at webhooks.Address) *unstructured.
 		kind = "MutatingWebhookConfiguration"
 	}
 	everything := registration.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
-	hook := webhooks.Hook{Name: admit.Route{Path: path}.Webhook(), AdmissionReviewVersions: []string{"v1"}, SideEffects: new(registration.SideEffectClassNone),
+	hook := webhooks.Hook{Name: admit.Route{Path: path}.Webhook(), AdmissionReviewVersions: []string{"v1"},
+		SideEffects:  new(registration.SideEffectClassNone),
 		Rules:        []registration.RuleWithOperations{{Operations: []registration.OperationType{"*"}, Rule: everything}},
 		ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{Namespace: at.Namespace, Name: at.Service, Path: &path}}}
 	object := asObject(map[string]any{"webhooks": []webhooks.Hook{hook}})
@@ -187,7 +188,8 @@ func asObject(value any) *unstructured.Unstructured {
 }
 
 // definitions returns definitions of the custom kinds of documents that no object defines: they allow anything.
-func (a *API) definitions(objects []*unstructured.Unstructured, documents []requests.Document, routes []admit.Route) (all []*unstructured.Unstructured) {
+func (a *API) definitions(objects []*unstructured.Unstructured, documents []requests.Document,
+	routes []admit.Route) (all []*unstructured.Unstructured) {
 	defined := map[schema.GroupKind]bool{}
 	for _, kind := range resources.Kinds() {
 		defined[kind.GroupKind] = true
@@ -222,7 +224,8 @@ func anything(gvk schema.GroupVersionKind, namespaced bool) *unstructured.Unstru
 	object := asObject(apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural.GroupResource().String()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: gvk.Group, Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural.Resource, Singular: singular.Resource, Kind: gvk.Kind, ListKind: gvk.Kind + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural.Resource, Singular: singular.Resource, Kind: gvk.Kind,
+				ListKind: gvk.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: gvk.Version, Served: true, Storage: true,
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: is}}}}})

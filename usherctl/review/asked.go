@@ -102,8 +102,8 @@ var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 // requestOf returns the request to the API server that an AdmissionReview of a manifest stands for.
 func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Request {
 	manifest := objectOf(d.JSON)
-	r := engine.Request{Kind: manifest.GroupVersionKind(), Name: req.Name, Namespace: req.Namespace, SubResource: req.SubResource, Operation: req.Operation,
-		User: req.UserInfo.Username, Groups: req.UserInfo.Groups, DryRun: req.DryRun, Strict: strict, Record: true}
+	r := engine.Request{Kind: manifest.GroupVersionKind(), Name: req.Name, Namespace: req.Namespace, SubResource: req.SubResource,
+		Operation: req.Operation, User: req.UserInfo.Username, Groups: req.UserInfo.Groups, DryRun: req.DryRun, Strict: strict, Record: true}
 	if req.Object != nil {
 		r.Object = req.Object.Bytes()
 	}
@@ -197,7 +197,8 @@ func (c Choice) notKnown(req *admit.Request) []string {
 	if !c.api.assumed[gvk] || slices.ContainsFunc(c.chooser.Routes, func(r admit.Route) bool { return slices.ContainsFunc(r.For, ours) }) {
 		return nil // their routes have a type
 	}
-	return []string{fmt.Sprintf("no file has the CustomResourceDefinition of %s, %s: its schema and defaults are not looked at", gvk.Kind, gvk.GroupVersion())}
+	return []string{fmt.Sprintf("no file has the CustomResourceDefinition of %s, %s: its schema and defaults are not looked at", gvk.Kind,
+		gvk.GroupVersion())}
 }
 
 // notCalled explains why routes are not called.

@@ -23,7 +23,8 @@ type Now struct {
 
 // Review reviews the pods that a controller would create for a workload, in a namespace.
 func (n Now) Review(ctx context.Context, env tool.Env, o requests.Options, workload, namespace requests.Document) ([]report.Report, error) {
-	run := &reviewing{Env: env, absent: map[string][]string{}, instance: n.Instance, routes: n.Routes, kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, n.Gates))}
+	run := &reviewing{Env: env, absent: map[string][]string{}, instance: n.Instance, routes: n.Routes,
+		kinds: requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, n.Gates))}
 	run.o.Options, run.o.explain, run.o.doctor, run.o.registered = o, true, true, n.Cluster
 	pods := requests.WithPods([]requests.Document{workload}, nil, o, func(*unstructured.Unstructured) bool { return false })
 	reports, failed := run.reports(ctx, pods, namespace)

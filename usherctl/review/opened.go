@@ -77,7 +77,7 @@ func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, erro
 			given = append(given, objectOf(o.JSON))
 		}
 	}
-	all := append(given, c.Objects...)
+	all := slices.Concat(given, c.Objects)
 	for _, object := range given {
 		if Decides(object.GroupVersionKind(), all) {
 			c.Objects = append(c.Objects, object)

@@ -50,8 +50,8 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 	}
 	o.gates = in.Gates
 	if tag := tagOf(in.Deployed.Image); tag != "" && strings.TrimPrefix(tag, "v") != strings.TrimPrefix(env.Version, "v") {
-		_, _ = fmt.Fprintf(env.Err, "warning: usher in the cluster is %s, and this usherctl is %s: where their steps differ, usher may decide otherwise\n", tag,
-			env.Version)
+		_, _ = fmt.Fprintf(env.Err, "warning: usher in the cluster is %s, and this usherctl is %s: where their steps differ, usher may decide otherwise\n",
+			tag, env.Version)
 	}
 	env.WarnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
 	return in.Policy, nil

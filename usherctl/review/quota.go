@@ -30,7 +30,8 @@ type planned map[string][]usage.PlannedPods
 
 // add adds the pods of a document that the API server would create, as its report has them.
 func (p planned) add(d requests.Document, r report.Report) {
-	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || d.Existing || slices.Contains([]report.Verdict{report.Denied, report.Invalid}, r.Verdict) {
+	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || d.Existing ||
+		slices.Contains([]report.Verdict{report.Denied, report.Invalid}, r.Verdict) {
 		return
 	}
 	of := objectOf(d.JSON)
@@ -153,8 +154,8 @@ func because(why string) string {
 func linesOf(answer usage.Usage) (lines []string) {
 	for _, t := range answer.Takes {
 		for _, r := range t.Resources {
-			lines = append(lines, fmt.Sprintf("%s: %d pods of %s would take %s %s, %s: fits: %s%s", cmp.Or(t.Quota, "no quota"), t.Pods, strings.Join(t.Of, ", "), r.Name,
-				r.Takes, leftOf(answer, t.Quota, r), r.Fits, because(r.By)))
+			lines = append(lines, fmt.Sprintf("%s: %d pods of %s would take %s %s, %s: fits: %s%s", cmp.Or(t.Quota, "no quota"), t.Pods,
+				strings.Join(t.Of, ", "), r.Name, r.Takes, leftOf(answer, t.Quota, r), r.Fits, because(r.By)))
 		}
 	}
 	return lines

@@ -132,7 +132,8 @@ func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document
 }
 
 // reports returns the reports of documents in their order, as they come. The error is known when all have come.
-func (r *reviewing) reports(ctx context.Context, documents []requests.Document, others ...requests.Document) (_ iter.Seq[report.Report], failed func() error) {
+func (r *reviewing) reports(ctx context.Context, documents []requests.Document, others ...requests.Document) (_ iter.Seq[report.Report],
+	failed func() error) {
 	reviewers, err := r.reviewers(ctx, documents, others...)
 	return func(yield func(report.Report) bool) {
 		if err != nil {

@@ -98,11 +98,9 @@ func TestLeases(t *testing.T) {
 	put(t, c, "a", "1", clientv3.WithLease(lease.ID))
 	put(t, c, "b", "1")
 	last := put(t, c, "c", "1", clientv3.WithLease(lease.ID))
-	for a := range c.Watch(t.Context(), "a", clientv3.WithFromKey(), clientv3.WithRev(last+1)) {
-		if len(a.Events) != 2 || string(a.Events[1].Kv.Key) != "c" || a.Events[0].Kv.ModRevision != last+1 || a.Events[1].Kv.ModRevision != last+1 {
-			t.Errorf("events %v, want the deletions of a and c at revision %d", a.Events, last+1)
-		}
-		return
+	a := <-c.Watch(t.Context(), "a", clientv3.WithFromKey(), clientv3.WithRev(last+1))
+	if len(a.Events) != 2 || string(a.Events[1].Kv.Key) != "c" || a.Events[0].Kv.ModRevision != last+1 || a.Events[1].Kv.ModRevision != last+1 {
+		t.Errorf("events %v, want the deletions of a and c at revision %d", a.Events, last+1)
 	}
 }
 

@@ -26,7 +26,7 @@ var schemas = definitions()
 
 func definitions() map[string]spec.Schema {
 	all := map[string]spec.Schema{}
-	for name, d := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(name) }) {
+	for name, d := range openapi.GetOpenAPIDefinitions(spec.MustCreateRef) {
 		all[name] = d.Schema
 	}
 	return all

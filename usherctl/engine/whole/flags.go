@@ -13,9 +13,9 @@ import (
 // Packages of kube-apiserver add --version to the flags of every program that links them, and cobra to all commands.
 var _ = forgetFlags()
 
-func forgetFlags() struct{} {
+func forgetFlags() *pflag.FlagSet {
 	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)
-	return struct{}{}
+	return pflag.CommandLine
 }
 
 // complete returns the options of kube-apiserver.

@@ -62,7 +62,7 @@ type Server struct {
 // Start starts an API server, and returns when it is ready, or when ctx ends. A server that was returned runs until Stop.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Version != "" && !slices.Contains(Versions(), o.Version) {
-		return nil, fmt.Errorf("Kubernetes %s cannot be emulated; choose one of %s", o.Version, strings.Join(Versions(), ", "))
+		return nil, fmt.Errorf("version %s cannot be emulated; choose one of %s", o.Version, strings.Join(Versions(), ", "))
 	}
 	logTo(o.Log)
 	defer debug.SetGCPercent(debug.SetGCPercent(300)) // a fifth of the time to start would be garbage collection
