@@ -51,12 +51,12 @@ func TestRefusedByAPolicy(t *testing.T) {
 		more                   more // of the policy
 		action                 string
 	}{
-		{"constant", "false", "refused  CREATE ConfigMap foreign/judged", nil, "Deny"}, {"label", "object.metadata.labels.team == 'bank'", "is false", nil, "Deny"},
-		{"namespace", "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != 'foreign'", "is false", nil, "Deny"},
-		{"missing", "object.metadata.annotations['a'] == 'b'", "has no result", nil, "Deny"}, {"variable", "variables.team == 'bank'", "is false", nil, "Deny"},
-		{"condition", "true", "the match condition a, namespaceObject.metadata.name == 'foreign', has no result",
+		{"constant", "false", "refused  CREATE ConfigMap foreign/judged", nil, "Deny"}, {"label", "object.metadata.labels.team == 'bank'", "failed expression: object.metadata.labels.team", nil, "Deny"},
+		{"namespace", "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != 'foreign'", "failed expression: namespaceObject", nil, "Deny"},
+		{"missing", "object.metadata.annotations['a'] == 'b'", "resulted in error: no such key: annotations", nil, "Deny"}, {"variable", "variables.team == 'bank'", "failed expression: variables.team", nil, "Deny"},
+		{"condition", "true", "expression 'namespaceObject.metadata.name == 'foreign'' resulted in error: no such key: metadata",
 			more{"matchConditions": []more{{"name": "a", "expression": "namespaceObject.metadata.name == 'foreign'"}}}, "Deny"},
-		{"annotation", "true", "auditAnnotations[0], 'of ' + object.metadata.annotations['a'], has no result",
+		{"annotation", "true", "expression ''of ' + object.metadata.annotations['a']' resulted in error: no such key: annotations",
 			more{"auditAnnotations": []more{{"key": "a", "valueExpression": "'of ' + object.metadata.annotations['a']"}}}, "Warn"},
 		{"fine", "variables.team == 'shop'", "passed  CREATE ConfigMap foreign/judged", nil, "Deny"},
 	} {
