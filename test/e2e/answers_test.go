@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -180,6 +181,16 @@ func sendNode(ctx context.Context, t *testing.T, s sample) (*kubetest.Response, 
 	cluster.DeleteAfter(t, nodePath(s.Name))
 	node, err := cluster.Admin().Create(ctx, "/api/v1/nodes", s.OldObject)
 	if err != nil {
+		t.Fatal(err)
+	}
+	cached := func(ctx context.Context) error { // an update beside a stale cache is admitted twice, and the audit log has the annotations of both
+		seen, err := cluster.Admin().Get(ctx, nodePath(s.Name)+"?resourceVersion=0")
+		if err == nil && seen.String("metadata", "uid") != node.String("metadata", "uid") {
+			err = errors.New("the API server's cache has the node of another sample")
+		}
+		return err
+	}
+	if err := kubetest.Eventually(ctx, cached); err != nil {
 		t.Fatal(err)
 	}
 	s.Object["spec"] = node["spec"] // the API server taints a new node, and a kubelet may not remove the taint
