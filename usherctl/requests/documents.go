@@ -24,12 +24,13 @@ type Document struct {
 	// Of names the workload of a pod that a controller would make, such as "Deployment web → its pods", and Controller is the service account
 	// in kube-system that would create it; both are empty for what a file holds.
 	Of, Controller string
-	Line           int    // where the document begins in the file, counted from 1
-	Duplicate      error  // a key is set twice; the last value counts
-	Template       string // of the pod: the path of its template in the workload, such as spec.template
-	Workload       []byte // of the pod, in JSON, if that is not reviewed itself
-	Existing       bool   // a cluster has the object, see Existing
-	Owner          string // of the pod that a cluster has, such as "Deployment shop/web"
+	Line           int       // where the document begins in the file, counted from 1
+	Duplicate      error     // a key is set twice; the last value counts
+	Template       string    // of the pod: the path of its template in the workload, such as spec.template
+	Workload       []byte    // of the pod, in JSON, if that is not reviewed itself
+	Maker          *Document // the workload of the pod
+	Existing       bool      // a cluster has the object, see Existing
+	Owner          string    // of the pod that a cluster has, such as "Deployment shop/web"
 }
 
 // Subject returns the document as the subject of a report.
@@ -112,7 +113,10 @@ func WithPods(documents []Document, extra []string, o Options, hasRoute func(*un
 		} else {
 			pods[0].Workload = withNamespace(d.JSON, object)
 		}
-		all = append(all, pods...)
+		for _, pod := range pods {
+			pod.Maker = &d
+			all = append(all, pod)
+		}
 	}
 	return all
 }

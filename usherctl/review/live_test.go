@@ -70,6 +70,8 @@ func clusterOf(t *testing.T, forbidden ...string) (kubeconfig string) {
 // TestCluster: with --cluster=api what decides is what the cluster has, and nothing is allowed of which a part could not be read.
 func TestCluster(t *testing.T) {
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: %s}, spec: {%s containers: [{name: a, image: b, resources: {limits: {cpu: %s}}}]}}`
+	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: shop}, spec: {replicas: 2, selector: {matchLabels: {a: b}},
+		template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b, resources: {limits: {cpu: 500m, memory: 1Gi}}}]}}}}`
 	for name, c := range map[string]struct {
 		manifest  string
 		forbidden []string
@@ -86,6 +88,9 @@ func TestCluster(t *testing.T) {
 		"unread, of others": {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"priorityclasses"}, []string{"1 object: 1 skipped"}},
 		"webhooks unread":   {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"mutatingwebhookconfigurations"}, []string{"1 object: 1 not judged"}},
 		"elastic quota":     {fmt.Sprintf(pod, "shop", "", "1"), nil, []string{"shop: 1 pods of Pod a would take cpu 1, 1 is left: fits: yes: shop (spec.max)"}},
+		"of a Deployment":   {deployment, nil, []string{"shop: 2 pods of Deployment a would take cpu 1, 1 is left: fits: yes: shop (spec.max)"}},
+		"for a tenant":      {deployment, []string{"shop", "ranges", "resourcequotas", "accounts", "classes", "configurations", "policies", "bindings", "definitions", "pods"}, []string{"1 not judged", "fits: yes: shop (spec.max)"}},
+		"without memory":    {fmt.Sprintf(pod, "shop", "", "1"), []string{"limitranges"}, []string{"whether the pods of Pod a fit is not known: requests that it lacks may be set by what could not be read"}},
 		"a full one":        {fmt.Sprintf(pod, "shop", "", "2"), nil, []string{"quota-full: shop", "1 pods of Pod a do not fit"}},
 	} {
 		t.Run(name, func(t *testing.T) {

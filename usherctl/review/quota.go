@@ -30,17 +30,21 @@ type planned map[string][]usage.PlannedPods
 
 // add adds the pods of a document that the API server would create, as its report has them.
 func (p planned) add(d requests.Document, r report.Report) {
-	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || d.Existing ||
+	file := d
+	if d.Maker != nil {
+		file = *d.Maker
+	}
+	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || file.Existing ||
 		slices.Contains([]report.Verdict{report.Denied, report.Invalid}, r.Verdict) {
 		return
 	}
-	of := objectOf(d.JSON)
-	if d.Workload != nil {
-		of = objectOf(d.Workload)
-	}
+	of := objectOf(file.JSON)
 	pods := usage.PlannedPods{Of: of.GetKind() + " " + cmp.Or(of.GetName(), of.GetGenerateName()+"*")}
 	if pods.Pod, pods.Unknown = podOf(r.After); pods.Unknown == "" {
 		pods.Count, pods.Unknown = countOf(of)
+	}
+	if pods.Unknown == "" && r.Verdict == report.NotJudged && lacksRequests(pods.Pod) {
+		pods.Count, pods.Unknown = 0, "requests that it lacks may be set by what could not be read"
 	}
 	if pods.Count > 0 || pods.Unknown != "" {
 		p[r.Namespace] = append(p[r.Namespace], pods)
@@ -61,9 +65,20 @@ func podOf(raw []byte) (pod *corev1.Pod, unknown string) {
 	return pod, ""
 }
 
+// lacksRequests reports whether a container requests no cpu or no memory.
+func lacksRequests(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero()
+	})
+}
+
 // countOf returns how many pods an object has at the same time, or why that is not known.
 func countOf(o *unstructured.Unstructured) (count int64, unknown string) {
-	switch o.GetKind() {
+	kind := o.GroupVersionKind().GroupKind()
+	if _, known := admit.WorkloadKindOf(kind); !known && kind != podKind.GroupKind() {
+		return 0, fmt.Sprintf("how many pods %s %s has is not known", o.GetKind(), o.GetName())
+	}
+	switch kind.Kind {
 	case "Pod":
 		return 1, ""
 	case "PodTemplate":
@@ -76,14 +91,15 @@ func countOf(o *unstructured.Unstructured) (count int64, unknown string) {
 		spec, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "jobTemplate", "spec")
 		return ofJob(spec)
 	}
-	replicas, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	if err != nil {
-		return 0, fmt.Sprintf("spec.replicas is no number of pods: %v", err)
-	}
-	if !found {
+	switch n, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas"); n := n.(type) {
+	case nil:
 		return 1, ""
+	case float64:
+		if n >= 0 && n == float64(int64(n)) {
+			return int64(n), ""
+		}
 	}
-	return replicas, ""
+	return 0, "spec.replicas is no number of pods"
 }
 
 // ofJob returns how many pods of a Job run at the same time, or why that is not known.
@@ -132,6 +148,9 @@ func (p planned) reports(ctx context.Context, source reader.Source, in suite.Ins
 func findingsOf(answer usage.Usage) (all []report.Finding) {
 	for _, t := range answer.Takes {
 		what := fmt.Sprintf("%d pods of %s", t.Pods, strings.Join(t.Of, ", "))
+		if t.Pods == 0 { // which is not known
+			what = "the pods of " + strings.Join(t.Of, ", ")
+		}
 		switch t.Fits {
 		case usage.FitsNo:
 			all = append(all, report.Finding{ID: "quota-full", Severity: report.Error, Object: t.Quota, Message: what + " do not fit" + because(t.Why)})
