@@ -41,12 +41,17 @@ func (p Program) versionCommand() *cobra.Command {
 		}}
 }
 
-// movedCommands are those of usherctl that were usher's.
-func movedCommands() (all []*cobra.Command) {
-	for _, name := range []string{"review", "test", "steps", "schema", "new", "doctor", "explain", "quota", "learn", "playground"} {
-		all = append(all, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return fmt.Errorf("this is `usherctl %s` now; make install, and each release, has both programs", name)
-		}})
+// movedCommands are those that were usher's: of usherctl, or gone.
+func movedCommands() []*cobra.Command {
+	all := []*cobra.Command{moved("quota", "`kubectl get elasticquotas`, or for manifests `usherctl review --cluster=api FILE`,")}
+	for _, name := range []string{"review", "test", "steps", "schema", "new", "doctor", "explain", "learn", "playground"} {
+		all = append(all, moved(name, "`usherctl "+name+"`"))
 	}
 	return all
+}
+
+func moved(name, to string) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+		return fmt.Errorf("this is %s now; make install, and each release, has both programs", to)
+	}}
 }

@@ -163,14 +163,14 @@ func countedPod(req *admit.Request, pod *admit.Pod, allocated corev1.PodStatus) 
 // maxRefusals bounds how many exceeded limits are reported. The others are reported once these are met.
 const maxRefusals = 10
 
-// withCommand returns refusals, the last of which names the command that shows what is left: where pods of the namespace count, or
+// withCommand returns refusals, the last of which names the command that shows use and limits: where pods of the namespace count, or
 // where the quota is that the pod names.
 func withCommand(problems field.ErrorList, b quota.Binding, namespace string) field.ErrorList {
 	if b.Via == "label" && b.Quota != nil {
 		namespace = b.Quota.Namespace
 	}
 	if n := len(problems); n > 0 {
-		problems[n-1].Detail += fmt.Sprintf("; `usherctl quota -n %s` shows what is left", namespace)
+		problems[n-1].Detail += fmt.Sprintf("; `kubectl get elasticquotas -n %s` shows use and limits", namespace)
 	}
 	return problems
 }

@@ -131,7 +131,7 @@ func evaluated(t *testing.T, ask QuotaAdmission, req *admit.Request) string {
 		if strings.Contains(shown[0], "(via label)") {
 			namespace = "kube-system" // that of the quotas
 		}
-		hint := "; `usherctl quota -n " + namespace + "` shows what is left"
+		hint := "; `kubectl get elasticquotas -n " + namespace + "` shows use and limits"
 		if !strings.HasSuffix(shown[n-1], hint) || strings.Count(strings.Join(shown, ""), hint) != 1 {
 			t.Errorf("%q: the last one, and no other, names the command", shown)
 		}

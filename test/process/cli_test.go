@@ -46,9 +46,9 @@ func TestCommandGoldens(t *testing.T) {
 
 // TestMovedCommands: commands of usherctl that were usher's say where they are.
 func TestMovedCommands(t *testing.T) {
-	for _, args := range []string{"review FILE", "test --coverage dir", "doctor", "new step name"} {
-		name, _, _ := strings.Cut(args, " ")
-		if code, out, errors := run(t, "", strings.Fields(args)...); code != 2 || out != "" || !strings.Contains(errors, "this is `usherctl "+name+"` now") {
+	for args, now := range map[string]string{"review FILE": "`usherctl review` now", "test --coverage dir": "`usherctl test` now", "doctor": "`usherctl doctor` now",
+		"new step name": "`usherctl new` now", "quota -n team-a": "`kubectl get elasticquotas`, or for manifests `usherctl review --cluster=api FILE`, now"} {
+		if code, out, errors := run(t, "", strings.Fields(args)...); code != 2 || out != "" || !strings.Contains(errors, "this is "+now) {
 			t.Errorf("usher %s: exit code %d: %s%s", args, code, out, errors)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/policytest"
-	"usher.dev/usher/usherctl/quota"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/scaffold"
 	"usher.dev/usher/usherctl/schema"
@@ -74,7 +73,7 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	addGroup(root, "Write and test policies",
 		review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), scaffold.Command(env))
-	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), quota.Command(env))
+	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env))
 	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)

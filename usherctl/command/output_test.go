@@ -32,7 +32,7 @@ func TestLostOutputIsAnError(t *testing.T) {
 	}
 	for _, line := range []string{"review -", "review -o patch -", "review -o json -", "review -o review -",
 		"steps", "steps --effective", "steps --gates", "steps -o json",
-		"quota --cluster-dir " + empty, "doctor --cluster-dir " + empty, "doctor --list", "doctor - --cluster-dir " + empty, "test " + cases,
+		"doctor --cluster-dir " + empty, "doctor --list", "doctor - --cluster-dir " + empty, "test " + cases,
 		"explain --audit-log ../../samples/audit/audit.log", "schema", "help review", "version", "completion bash", "learn",
 		""} {
 		for _, room := range []int{0, 10} {

@@ -120,7 +120,7 @@ func stringsOf(source string) string {
 
 // inCode matches a span of code, or a line of code: indented, or after a prompt; or a line that begins with a command.
 var inCode = regexp.MustCompile("`((?:bin/)?usher(?:ctl)?(?: [^`]*)?)`|(?m)^(?: {4,}|\t+|\\$ )(?:\\$ )?(.*)$|" +
-	"^(usher (?:serve|webhooks|certs|show) .*|usherctl (?:review|test|steps|schema|new|doctor|explain|quota|learn|playground|lab) .*)$")
+	"^(usher (?:serve|webhooks|certs|show) .*|usherctl (?:review|test|steps|schema|new|doctor|explain|learn|playground|lab) .*)$")
 
 var indentation = regexp.MustCompile(`(?m)^[ \t]+`)
 

@@ -36,7 +36,7 @@ func ReadFiles(streams cli.Streams, names []string, recursive bool) (all []Docum
 			all = append(all, Document{Source: name, Err: err})
 		}
 		for _, file := range files {
-			if read := ReadFile(streams, file); errors.Is(read[0].Err, errNoObject) {
+			if read := readFile(streams, file); errors.Is(read[0].Err, errNoObject) {
 				empty = append(empty, read...)
 			} else {
 				all = append(all, read...)
@@ -49,8 +49,8 @@ func ReadFiles(streams cli.Streams, names []string, recursive bool) (all []Docum
 	return all
 }
 
-// ReadFile reads the objects of a file, see Read.
-func ReadFile(streams cli.Streams, name string) []Document {
+// readFile reads the objects of a file, see Read.
+func readFile(streams cli.Streams, name string) []Document {
 	in, err := streams.OpenFile(name)
 	if err != nil {
 		return []Document{{Source: name, Err: err}}

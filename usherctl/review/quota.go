@@ -19,9 +19,9 @@ import (
 	"usher.dev/usher/admit/document"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/usherctl/quota/usage"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/usage"
 	"usher.dev/usher/validators/workload"
 )
 

@@ -146,22 +146,26 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 	stored(t, err)
 	stored(t, createPod(ctx, "command-tenant", "p", "", "1"))
 	shows(ctx, t, "command-tenant", "command-tenant", `{"binds":{"cpu":"command-tenant"},"limit":{"cpu":"4"},"reserved":{},"used":{"cpu":"1"}}`)
-	ask := func(replicas string) (string, error) {
+	ask := func(namespace, replicas string) string {
 		manifest := filepath.Join(t.TempDir(), "web.yaml")
-		text := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: ` + replicas +
-			`, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1, memory: 1Mi}}}]}}}}`
+		text := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: ` + namespace + `}, spec: {replicas: ` + replicas +
+			`, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1, memory: 1Mi}}}]}}}}`
 		stored(t, os.WriteFile(manifest, []byte(text), 0o600))
-		return cluster.Usherctl(ctx, "quota", "-n", "command-tenant", "-f", manifest, "--kubeconfig", config)
+		out, err := cluster.Usherctl(ctx, "review", "--cluster=api", "--kubeconfig", config, manifest)
+		if err == nil {
+			t.Errorf("not judged counts in the exit code:\n%s", out)
+		}
+		return out
 	}
-	for replicas, want := range map[string]string{"3": "3      yes   command-tenant (spec.max)", "4": "4      no    command-tenant (spec.max)"} {
-		out, err := ask(replicas)
-		if !strings.Contains(out, want) || !strings.Contains(out, "cpu       1     0         4      3     command-tenant (spec.max)") || (err == nil) != (replicas == "3") {
-			t.Errorf("%s replicas: %v\n%s", replicas, err, out)
+	for replicas, fits := range map[string]string{"3": "yes", "4": "no"} {
+		want := "would take cpu " + replicas + ", 3 is left: fits: " + fits + ": command-tenant (spec.max)"
+		if out := ask("command-tenant", replicas); !strings.Contains(out, want) {
+			t.Errorf("%s replicas: %q is not in\n%s", replicas, want, out)
 		}
 	}
 	err = createPod(ctx, "command-tenant", "large", "", "4")
-	kubetest.RefusedWith(t, err, "`usherctl quota -n command-tenant` shows what is left")
-	if out, err := cluster.Usherctl(ctx, "quota", "-n", "command", "--kubeconfig", config); err == nil || !strings.Contains(err.Error(), "may not be read") {
-		t.Errorf("another namespace: %v\n%s", err, out)
+	kubetest.RefusedWith(t, err, "`kubectl get elasticquotas -n command-tenant` shows use and limits")
+	if out := ask("command", "1"); !strings.Contains(out, "quota-not-known") {
+		t.Errorf("another namespace:\n%s", out)
 	}
 }
