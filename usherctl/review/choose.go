@@ -128,7 +128,7 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 // hint says how to reach a route for a kind of object that was sent in another way.
 func (c Chooser) hint(req *admit.Request) string {
 	for _, r := range c.Routes {
-		if r.Covers(req) {
+		if r.Covers(req) && len(r.Reads) > 0 {
 			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
 				"; " + c.setting("old", "") + " names the stored object of a manifest, " + c.setting("path", "") + " calls a route all the same"
 		}
