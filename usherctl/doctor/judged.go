@@ -168,7 +168,7 @@ func (j decision) verdict(h entry, explained webhookmatch.Verdict) webhookmatch.
 		return explained
 	case i >= 0:
 		return webhookmatch.Verdict{Called: true, As: equivalent(j.Calls[i])}
-	case !explained.Called && explained.Filter != webhookmatch.Unknown:
+	case !explained.Called && explained.Filter != webhookmatch.Unknown && !j.unsettled(h, explained.Filter):
 		return explained
 	case j.Refusal != nil && j.doubt != "":
 		return webhookmatch.Verdict{Filter: webhookmatch.Unknown, Why: fmt.Sprintf("called, unless the API server refuses the request before: %s; %s",
@@ -177,6 +177,13 @@ func (j decision) verdict(h entry, explained webhookmatch.Verdict) webhookmatch.
 		return webhookmatch.Verdict{Filter: webhookmatch.Refused, Why: "the API server refuses the request before: " + j.Refusal.Message}
 	}
 	return webhookmatch.Verdict{Filter: unexplained, Why: "the API server's code does not call it, and which filter keeps the request away is not known"}
+}
+
+// unsettled reports whether what keeps a request from a webhook depends on an object that is not known: the API server refuses the request before
+// it completes the object, of which an update of a subresource keeps a part of the stored one.
+func (j decision) unsettled(h entry, filter string) bool {
+	ofObject := filter == webhookmatch.ObjectSelector || filter == webhookmatch.MatchConditions || filter == webhookmatch.Refused
+	return ofObject && !h.mutating() && j.request.SubResource != "" && j.Refusal != nil && j.seen[false] == nil
 }
 
 // equivalent returns the resource as which a webhook gets an object, if that is another one than that of the request.

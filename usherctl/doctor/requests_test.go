@@ -171,6 +171,27 @@ func TestConnection(t *testing.T) {
 	}
 }
 
+// TestKeptBySubresource: ephemeralcontainers keeps the stored labels. If the API server refuses the update before, perhaps, because of what a
+// webhook may change, the object that a validating webhook would get is not known.
+func TestKeptBySubresource(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default","uid":"u","labels":{"app":%q}},
+		"spec":{"containers":[{"name":"a","image":"a"}]%s}}`
+	hooks := webhookFor("/v1/pods/ephemeralcontainers", `,"matchConditions":[{"name":"a","expression":"object.metadata.labels.app == 'old'"}]`)
+	source := with(t, hooks, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", `{"items":[{"metadata":{"name":"m"},"webhooks":[`+webhookFor("/v1/pods/ephemeralcontainers", "")+`]}]}`)
+	examiner, err := doctor.NewExaminer(t.Context(), source, requests.NewCatalogue(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := requests.Read("-", strings.NewReader(fmt.Sprintf(pod, "new", `,"ephemeralContainers":[{"name":"e","image":"e"}]`)))[0]
+	result := examiner.Examine(t.Context(), document, requests.Options{Operation: admissionv1.Update, SubResource: "ephemeralcontainers", User: "ann",
+		Old: []byte(fmt.Sprintf(pod, "old", ""))})
+	for _, w := range result.Webhooks {
+		if strings.HasSuffix(w.Configuration, " c") && (w.Called || w.Filter != "unknown" || !strings.Contains(w.Why, "unless the API server refuses the request before")) {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
 // TestNoConfigurationsNoAnswer: if configurations may not be read, there is an error and no report.
 func TestNoConfigurationsNoAnswer(t *testing.T) {
 	_, err := doctor.NewExaminer(t.Context(), with(t, "", configurationsPath, ""), requests.NewCatalogue(nil))
