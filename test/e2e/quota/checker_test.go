@@ -32,8 +32,8 @@ func watchSince(ctx context.Context, from int64, namespaces ...string) *watched 
 	return w
 }
 
-// finish returns the checker when it has read everything that has happened until now.
-func (w *watched) finish(ctx context.Context, t *testing.T) *checker.Checker {
+// reach waits until the checker has read everything that has happened until now.
+func (w *watched) reach(ctx context.Context, t *testing.T) {
 	t.Helper()
 	last := revision(ctx, t)
 	eventually(ctx, t, func(context.Context) error {
@@ -47,6 +47,12 @@ func (w *watched) finish(ctx context.Context, t *testing.T) *checker.Checker {
 		}
 		return nil
 	})
+}
+
+// finish returns the checker when it has read everything that has happened until now. It reads no more.
+func (w *watched) finish(ctx context.Context, t *testing.T) *checker.Checker {
+	t.Helper()
+	w.reach(ctx, t)
 	w.stop()
 	if err := <-w.failed; !errors.Is(err, context.Canceled) {
 		t.Error(err)
