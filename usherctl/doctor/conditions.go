@@ -50,7 +50,7 @@ func neverProblem(w entry) []report.Finding {
 
 // failingProblems returns the findings for match conditions that have no result for some requests, which are refused then.
 func failingProblems(w entry) (found []report.Finding) {
-	failing := webhookmatch.Failing(w.MatchConditions, w.Rules)
+	failing := webhookmatch.Failing(w.MatchConditions, w.Rules, strings.HasPrefix(w.kind, "Mutating"))
 	left := slices.DeleteFunc(slices.Clone(w.MatchConditions), func(m registration.MatchCondition) bool {
 		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
 	})

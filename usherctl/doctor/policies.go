@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -198,7 +199,21 @@ func (p admissionPolicy) conditionProblems() []report.Finding {
 	if p.Spec.FailurePolicy != "" {
 		w.FailurePolicy = &p.Spec.FailurePolicy
 	}
-	return p.said(append(neverProblem(w), failingProblems(w)...))
+	found := append(neverProblem(w), failingProblems(w)...)
+	for i, v := range p.Spec.Validations { // namespaceObject is not null there
+		if !strings.Contains(v.Expression, "namespaceObject") {
+			checked := w
+			name := fmt.Sprintf("spec.validations[%d]", i)
+			checked.MatchConditions = append(slices.Clone(w.MatchConditions), registration.MatchCondition{Name: name, Expression: v.Expression})
+			for _, f := range failingProblems(checked) {
+				if strings.HasPrefix(f.Message, "the match condition "+name+", ") {
+					f.Message = strings.TrimPrefix(f.Message, "the match condition ")
+					found = append(found, f)
+				}
+			}
+		}
+	}
+	return p.said(found)
 }
 
 // fails reports whether a policy refuses what it cannot judge.

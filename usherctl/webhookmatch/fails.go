@@ -26,15 +26,15 @@ type Failure struct {
 }
 
 // Failing returns the match conditions that have no result for some requests of rules: for a field that no object of the kind has, for the
-// object that a deletion does not have, or for an object with no more than it must have. A request that another condition leaves out does
-// not count.
-func Failing(conditions []registration.MatchCondition, rules []registration.RuleWithOperations) (found []Failure) {
+// object that a deletion does not have, or for a request with no more than it must have. A request that another condition leaves out does
+// not count. What mutates sees pods before the API server has made their names of generateName.
+func Failing(conditions []registration.MatchCondition, rules []registration.RuleWithOperations, mutates bool) (found []Failure) {
 	var read []expression
 	for _, c := range conditions {
 		read = append(read, expressionOf(c.Expression))
 	}
 	all := make([]Failure, len(conditions))
-	for _, s := range samplesOf(rules) {
+	for _, s := range samplesOf(rules, mutates) {
 		errs, left := s.evaluate(read)
 		for i := range read {
 			why := s.always(read[i], errs[i])
@@ -71,7 +71,7 @@ type sample struct {
 }
 
 // samplesOf returns a sample for each resource and operation of rules, apart from subresources that have objects of their own.
-func samplesOf(rules []registration.RuleWithOperations) (all []sample) {
+func samplesOf(rules []registration.RuleWithOperations, mutates bool) (all []sample) {
 	for _, rule := range rules {
 		operations := rule.Operations
 		if slices.Contains(operations, registration.OperationAll) {
@@ -83,7 +83,7 @@ func samplesOf(rules []registration.RuleWithOperations) (all []sample) {
 				for _, operation := range operations {
 					own := sub == "" || sub == "*" || sub == "status" && operation == registration.Update
 					if own && operation != registration.Connect {
-						all = append(all, sampleOf(group, base, sub, operation))
+						all = append(all, sampleOf(group, base, sub, operation, mutates))
 					}
 				}
 			}
@@ -92,14 +92,22 @@ func samplesOf(rules []registration.RuleWithOperations) (all []sample) {
 	return all
 }
 
-func sampleOf(group, base, sub string, operation registration.OperationType) sample {
+func sampleOf(group, base, sub string, operation registration.OperationType, mutates bool) sample {
 	name := base
 	if sub == "status" {
 		name += "/" + sub
 	}
-	s := sample{partial: requestOf(group, name, operation), kind: schema.GroupKind{Group: group, Kind: KindOf(group, base)}, operation: operation,
-		resource: name}
-	object := minimal(s.kind)
+	s := sample{kind: schema.GroupKind{Group: group, Kind: KindOf(group, base)}, operation: operation, resource: name}
+	object, absent := minimal(s.kind), []string(nil)
+	metadata := object["metadata"].(map[string]any)
+	if metadata["namespace"] == nil && s.kind.Kind != "Namespace" { // whose requests have its name there
+		absent = append(absent, inRequest)
+	}
+	if s.kind == (schema.GroupKind{Kind: "Pod"}) && operation == registration.Create && mutates {
+		delete(metadata, "name")
+		metadata["generateName"], absent = "a-", append(absent, "name")
+	}
+	s.partial = requestOf(group, name, operation, absent...)
 	if operation != registration.Delete {
 		s.object = object
 	}
@@ -130,6 +138,9 @@ func (s sample) evaluate(all []expression) (errs []error, left bool) {
 	return errs, left
 }
 
+// inRequest is the member of a request with the Namespace of its object.
+const inRequest = "namespace"
+
 // askFirst is the remedy for most failures.
 const askFirst = "Ask first whether a field is there: has(...), or object.metadata.?labels['KEY'].orValue('')."
 
@@ -145,9 +156,16 @@ func (s sample) always(e expression, err error) Failure {
 	if s.operation == registration.Create {
 		without = "the request of a creation has no oldObject"
 	}
-	other.object, other.before = minimal(s.kind), minimal(s.kind)
+	if other.before = minimal(s.kind); s.object == nil {
+		other.object = other.before
+	}
 	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
 		return Failure{Every: true, Why: without, Remedy: askFirst}
+	}
+	other = s
+	other.unknown = append(slices.Clone(s.unknown), attribute("request", inRequest))
+	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
+		return Failure{Every: true, Why: "the request for an object that is in no namespace has no namespace", Remedy: "Ask first: has(request.namespace)."}
 	}
 	other = s
 	other.inNamespace = true

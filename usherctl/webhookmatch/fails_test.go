@@ -49,14 +49,25 @@ func TestFailing(t *testing.T) {
 		{"CREATE rbac.authorization.k8s.io/clusterroles", "object.metadata.namespace != 'x'", "CREATE of clusterroles: no such key: namespace"},
 		{"CREATE rbac.authorization.k8s.io/roles", "object.metadata.namespace != 'x'", ""},
 		{"CREATE /nodes", "object.spec.unschedulable", ""},
+		{"CREATE storage.k8s.io/storageclasses", "request.namespace == ''", "every CREATE of storageclasses: the request for an object that is in no namespace"},
+		{"CREATE storage.k8s.io/storageclasses", "!has(request.namespace) || request.namespace == 'a'", ""},
+		{"CREATE /namespaces", "request.namespace != 'a'", ""},
+		{"CREATE /configmaps", "request.namespace != 'a'", ""},
+		{"CREATE mutates/pods", "object.metadata.name != 'a'", "CREATE of pods: no such key: name"},
+		{"CREATE mutates/pods", "request.name != 'a'", "CREATE of pods: no such key: name"},
+		{"CREATE mutates/pods", "object.metadata.generateName != 'a'", ""},
+		{"UPDATE mutates/pods", "object.metadata.name != 'a'", ""},
+		{"CREATE /pods", "object.metadata.name != 'a'", ""},
 	} {
 		operations, name, _ := strings.Cut(c.rule, " ")
 		group, resource, _ := strings.Cut(name, "/")
+		mutates := group == "mutates"
+		group = strings.TrimPrefix(group, "mutates")
 		h := hook(t, fmt.Sprintf("rules: [{apiGroups: ['%s'], apiVersions: ['*'], operations: ['%s'], resources: ['%s']}]\nmatchConditions: [{name: a, "+
 			"expression: %q}]",
 			group, strings.ReplaceAll(operations, ",", "','"), resource, c.expression))
 		got := ""
-		for _, f := range webhookmatch.Failing(h.MatchConditions, h.Rules) {
+		for _, f := range webhookmatch.Failing(h.MatchConditions, h.Rules, mutates) {
 			if got = strings.Join(f.Requests, ", ") + ": " + f.Why; f.Every {
 				got = "every " + got
 			}
@@ -66,7 +77,7 @@ func TestFailing(t *testing.T) {
 		}
 	}
 	both := hook(t, onPods+"matchConditions: [{name: a, expression: 'object.spec.nope'}, {name: b, expression: \"request.operation == 'UPDATE'\"}]")
-	if found := webhookmatch.Failing(both.MatchConditions, both.Rules); len(found) > 0 {
+	if found := webhookmatch.Failing(both.MatchConditions, both.Rules, false); len(found) > 0 {
 		t.Errorf("another condition leaves it out: %+v", found)
 	}
 }

@@ -110,8 +110,8 @@ func requestsOf(rules []registration.RuleWithOperations) (all []partial) {
 	return all
 }
 
-// requestOf returns what is known of a request of a rule. The version is that of any rule, so it is left open.
-func requestOf(group, name string, operation registration.OperationType) partial {
+// requestOf returns what is known of a request of a rule, and that it lacks some members. The version is that of any rule, so it is left open.
+func requestOf(group, name string, operation registration.OperationType, absent ...string) partial {
 	p := partial{known: map[string]any{"resource": map[string]any{}}, user: []*cel.AttributePatternType{attribute("request", "userInfo")}}
 	set := func(value string, path ...string) {
 		if value == "*" {
@@ -121,7 +121,9 @@ func requestOf(group, name string, operation registration.OperationType) partial
 		_ = unstructured.SetNestedField(p.known, value, path...) // no member is both a text and a mapping
 	}
 	for _, other := range []string{"uid", "requestKind", "requestResource", "requestSubResource", "name", "namespace", "dryRun", "options"} {
-		set("*", other)
+		if !slices.Contains(absent, other) {
+			set("*", other)
+		}
 	}
 	base, sub, _ := strings.Cut(name, "/")
 	set(string(operation), "operation")
