@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/admit"
+	"usher.dev/usher/admit/override"
 	"usher.dev/usher/certs/rotation"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
+	"usher.dev/usher/config"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server"
 	"usher.dev/usher/server/installed"
@@ -77,6 +80,10 @@ func usherIn(ctx context.Context, env tool.Env, source reader.Source, o options)
 	u.Needed = func(registered []string) []webhooks.Hook {
 		return webhooks.HooksOf(webhooks.OneAmplifier(server.RegisteredRoutes(in.Instance, o.examine.suites, registered)), u.At)
 	}
+	u.Idle = func(registered []string) bool {
+		overridden := len(config.SectionOf[override.List](in.Policy)) > 0
+		return !overridden && !slices.ContainsFunc(server.RegisteredRoutes(in.Instance, o.examine.suites, registered), works)
+	}
 	u.Apply = o.apply
 	if in.Deployed.Flag("cluster") == "api" {
 		u.Watching = env.Suites.Rights(in.Routes())
@@ -85,6 +92,11 @@ func usherIn(ctx context.Context, env tool.Env, source reader.Source, o options)
 		u.Writing = slices.Concat(rotation.SecretRights(), rotation.ConfigurationRights())
 	}
 	return u, nil
+}
+
+// works reports whether a step of a route is on, and has something to do.
+func works(r admit.Route) bool {
+	return slices.ContainsFunc(r.Chain.Steps(), func(s admit.Step) bool { return !s.Idle && s.Mode != admit.Off })
 }
 
 // applyCommand returns the command that restores usher's registration, with the flags of doctor that say how usher is run.

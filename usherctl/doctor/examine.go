@@ -37,7 +37,8 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		policies = append(policies, of.problems(ctx, f)...)
 	}
 	whole.Findings = slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
-		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights))
+		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights),
+		usher.healthProblems(ctx, f))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
 			whole.Findings[i].Object = "the cluster"

@@ -51,6 +51,9 @@ func (e *Examiner) judging(ctx context.Context, r webhookmatch.Request) *judging
 		e.judge.add(namespaceKind, e.whole[name])
 	}
 	e.judge.assume(e.source.Live(), e.pods)
+	if e.beside != nil {
+		e.beside(e.judge.state)
+	}
 	cluster.Objects = e.judge.objects
 	e.judge.Engine, e.judge.err = engine.New(ctx, cluster)
 	return e.judge

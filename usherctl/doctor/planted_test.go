@@ -41,7 +41,8 @@ ports: [{name: https, port: 9443}], endpoints: [{addresses: [10.1.0.1], conditio
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: policies-1, namespace: policies, labels: {kubernetes.io/service-name: policies}}, addressType: IPv4,
 ports: [{name: https, port: 9443}], endpoints: [{addresses: [10.1.0.2], conditions: {ready: true}}]}
 ---
-{apiVersion: apps/v1, kind: Deployment, metadata: {name: usher, namespace: usher}, spec: {template: {spec: {containers: [{name: usher, args: [serve]}]}}}}
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: usher, namespace: usher}, spec: {replicas: 2, selector: {matchLabels: {app: usher}},
+template: {metadata: {labels: {app: usher}}, spec: {containers: [{name: usher, image: usher, args: [serve]}]}}}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration

@@ -35,6 +35,7 @@ type Examiner struct {
 	judge      *judging                          // of requests in these; nil: not yet made
 	served     map[schema.GroupVersionKind]discovery.Resource
 	caller     *authenticationv1.UserInfo // who sends what a manifest stands for; nil: the user of the options
+	beside     func(*state)               // adds what is not stored; nil: nothing
 }
 
 // NewExaminer reads the webhook configurations of a cluster. Kinds knows the kinds that the cluster is not asked about.

@@ -29,6 +29,8 @@ type Usher struct {
 	Assumed string
 	// Unusable is the reason why usher cannot load its policy, or its gates, or nil.
 	Unusable error
+	// Idle reports whether no step has anything to do, given the names of the webhooks that are registered.
+	Idle func(registered []string) bool
 	// Apply is the command that restores its registration, without the Service.
 	Apply string
 }

@@ -3,6 +3,7 @@ package examine
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -115,12 +116,60 @@ func ushersFaults() []usherFault {
 			apply(t, err)
 			replace(ctx, t, at, policy)
 		}, []string{"create configmap usher-policy"}},
+		{"no Deployment", "usher-not-deployed", func(ctx context.Context, t *testing.T) {
+			const at = "/apis/apps/v1/namespaces/usher/deployments"
+			deployment, err := cluster.Admin().Get(ctx, at+"/usher")
+			apply(t, err)
+			replace(ctx, t, at, deployment)
+		}, []string{"no Deployment usher/usher"}},
+		{"one replica", "usher-replicas", patched(`{"spec": {"replicas": 1}}`), []string{"one replica", "--replicas=2"}},
+		{"a pod that Pod Security forbids", "usher-pods-refused", patched(`{"spec": {"template": {"spec": {"hostPID": true}}}}`), []string{`violates PodSecurity "restricted`}},
+		{"no such ServiceAccount", "usher-pods-refused", patched(`{"spec": {"template": {"spec": {"serviceAccountName": "ushr"}}}}`), []string{`serviceaccount "ushr" not found`}},
+		{"no such PriorityClass", "usher-pods-refused", patched(`{"spec": {"template": {"spec": {"priorityClassName": "first"}}}}`), []string{"no PriorityClass with name first"}},
+		{"a quota without room", "usher-pods-refused", beside(`{"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "2"}}}`), []string{"exceeded quota: planted"}},
+		{"a LimitRange below", "usher-pods-refused", beside(`{"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}}`),
+			[]string{"maximum memory usage per Container is 1Mi"}},
+		{"a budget of all replicas", "usher-disruption-budget", beside(`{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+			"spec": {"minAvailable": "100%", "selector": {"matchLabels": {"app.kubernetes.io/name": "usher"}}}}`), []string{"usher/planted"}},
 		{"rights are missing", "usher-rights-missing", func(ctx context.Context, t *testing.T) {
 			const at = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 			binding, err := cluster.Admin().Get(ctx, at+"/usher")
 			apply(t, err)
 			replace(ctx, t, at, binding)
 		}, []string{"system:serviceaccount:usher:usher may not", "get, list, watch namespaces", "usher webhooks --rbac"}},
+	}
+}
+
+// patched changes usher's Deployment until the test has ended.
+func patched(change string) func(context.Context, *testing.T) {
+	return func(ctx context.Context, t *testing.T) {
+		const at = "/apis/apps/v1/namespaces/usher/deployments"
+		before, err := cluster.Admin().Get(ctx, at+"/usher")
+		apply(t, err)
+		_, err = cluster.Kubectl(ctx, "-n", "usher", "patch", "deployment", "usher", "--type=merge", "-p", change)
+		apply(t, err)
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(ctx)
+			now, err := cluster.Admin().Get(ctx, at+"/usher")
+			apply(t, err)
+			now["spec"] = before["spec"]
+			_, err = cluster.Admin().Update(ctx, at+"/usher", now)
+			apply(t, err)
+		})
+	}
+}
+
+// beside applies an object named planted in usher's namespace until the test has ended.
+func beside(manifest string) func(context.Context, *testing.T) {
+	return func(ctx context.Context, t *testing.T) {
+		var o kubetest.Object
+		apply(t, json.Unmarshal([]byte(manifest), &o))
+		o["metadata"] = kubetest.Object{"name": "planted", "namespace": "usher"}
+		cluster.MustApply(ctx, t, encode(o))
+		t.Cleanup(func() {
+			_, err := cluster.Kubectl(context.WithoutCancel(ctx), "-n", "usher", "delete", o.String("kind"), "planted")
+			apply(t, err)
+		})
 	}
 }
 

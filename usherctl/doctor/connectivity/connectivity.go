@@ -74,6 +74,18 @@ func Unread(err error, what string) *Problem {
 // PodLabels returns the labels of the pods that a webhook is served by; nil: unknown.
 func (c *Cluster) PodLabels(t Target) map[string]string { return c.backends[t].service.Spec.Selector }
 
+// HasEndpoints reports whether a ready endpoint is known behind what a webhook that was read calls.
+func (c *Cluster) HasEndpoints(w Webhook) bool {
+	t := TargetOf(w.Client)
+	b := c.backends[t]
+	port := portOf(b.service, t.port)
+	if port == nil {
+		return false
+	}
+	_, ready := endpointsProblem(w, b.service, *port, b.slices)
+	return len(ready) > 0
+}
+
 // Problems returns what keeps the API server from calling a webhook that was read: the first error on the way, or what
 // is wrong with the certificates.
 func (c *Cluster) Problems(w Webhook) []*Problem {
