@@ -2,6 +2,7 @@ package resources
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ var unsent = []string{"validatingwebhookconfigurations", "mutatingwebhookconfigu
 func (all Table) Misses(rule registration.RuleWithOperations, name string) *Miss {
 	base, sub, hasSub := strings.Cut(name, "/")
 	if base == "*" {
-		return nil
+		return all.unknownSub(rule, sub)
 	}
 	if slices.Contains(rule.APIGroups, registration.GroupName) && slices.Contains(unsent, base) {
 		return &Miss{ID: "rule-never-sent", Why: name + " are sent to no webhook: a webhook could keep its own configuration from being corrected"}
@@ -50,6 +51,26 @@ func (all Table) Misses(rule registration.RuleWithOperations, name string) *Miss
 		return nil
 	}
 	return neverSentFor(rule, name, *r)
+}
+
+// unknownSub returns what is wrong with a subresource of every resource that none has, or nil.
+func (all Table) unknownSub(rule registration.RuleWithOperations, sub string) *Miss {
+	groups := rule.APIGroups
+	if slices.Contains(groups, "*") {
+		groups = slices.Sorted(maps.Keys(all.Groups))
+	}
+	names := all.names(groups)
+	if sub == "" || sub == "*" || slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "/"+sub) }) {
+		return nil
+	}
+	if best := nearest.Of(sub, names); best != "" {
+		return &Miss{"rule-unknown-resource", fmt.Sprintf("*/%s is the subresource %[1]s of every resource, and none has it; did you mean %s?", sub, best),
+			"resources", best}
+	}
+	if !all.knows(rule.APIGroups) {
+		return nil
+	}
+	return &Miss{"rule-unknown-resource", "no resource has a subresource " + sub, "", nil}
 }
 
 // beside returns the values that a rule lacks; with those that it has, if its other resources may need them.

@@ -23,6 +23,7 @@ var checks = []Check{
 	{"service-external-name", report.Warning, "the Service that a webhook calls is an ExternalName", showCalled},
 	{"no-endpoints", report.Error, "no pod is behind the Service that a webhook calls", listPods},
 	{"no-ready-endpoints", report.Error, "no pod behind the Service that a webhook calls is ready", listPods},
+	{"some-endpoints-down", report.Error, "some pods behind the Service that a webhook calls are not ready, or do not answer", listPods},
 	{"url-invalid", report.Error, "the URL of a webhook is not one that an API server can call", show},
 	{"url-host-unknown", report.Error, "the host in the URL of a webhook is not known", showCalled},
 	{"connection-refused", report.Error, "nothing listens where a webhook should be", showCalled},
@@ -90,6 +91,7 @@ var checks = []Check{
 	{"policy-not-bound", report.Info, "an admission policy has no binding", show},
 	{"timeout-long", report.Info, "requests wait long for a webhook that does not answer", setOr(show)},
 	{"not-readable", report.Unknown, "a part of the cluster could not be read", checkRights},
+	{"client-certificate-demanded", report.Unknown, "the server of a webhook demands a certificate of the API server", showCalled},
 	{"certificate-not-seen", report.Unknown, "the certificate of a webhook could not be seen", findSecret},
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
@@ -68,7 +69,8 @@ func TestCertificateFixes(t *testing.T) {
 	}{
 		{"unknown", w, connectivity.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
 		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
-		{"cert-manager", managed, secret, "restart deployment/cert-manager-cainjector", "kubectl -n ns delete secret tls"},
+		{"cert-manager", managed, secret, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns delete secret tls"},
+		{"cert-manager, of nothing", managed, connectivity.Subject{Err: reader.ErrNotFound}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl -n ns get secrets"},
 		{"usher by a URL", byURL, connectivity.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},
 		{"a URL", foreign, connectivity.Subject{}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl get validatingwebhookconfiguration c -o yaml"},
 		{"usher", ushers, connectivity.Subject{Service: service}, "usher webhooks apply --as-installed", "usher certs rotate --service ns/svc"},

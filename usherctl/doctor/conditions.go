@@ -36,6 +36,10 @@ func neverProblem(w entry) []report.Finding {
 		}
 		never = append(never, fmt.Sprintf("matchConditions[%d] (%s), %s,", i, m.Name, strings.Join(strings.Fields(m.Expression), " ")))
 	}
+	if about := webhookmatch.Contradiction(w.MatchConditions); len(never) == 0 && about != "" {
+		return []report.Finding{milder(problem("match-condition-never", w.about(), "the match conditions contradict each other about %s: no request meets "+
+			"all, so that the webhook is never called.", about), report.Warning)}
+	}
 	if len(never) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -186,8 +187,11 @@ func (q criticalRequest) request(f *snapshot) webhookmatch.Request {
 	base, sub, _ := strings.Cut(q.resource, "/")
 	resource := metav1.GroupVersionResource{Group: q.group, Version: "v1", Resource: base}
 	kind := metav1.GroupVersionKind{Group: q.group, Version: "v1", Kind: q.kind}
-	if q.kind == "TokenRequest" { // of another group than the resource
+	switch q.kind { // of another group than the resource
+	case "TokenRequest":
 		kind.Group = authenticationv1.GroupName
+	case "Eviction":
+		kind.Group = policyv1.GroupName
 	}
 	name := "sample"
 	if q.kind == "Pod" && q.operation == registration.Create {

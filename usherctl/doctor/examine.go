@@ -87,13 +87,17 @@ func InFiles(source reader.Source) string {
 
 // leftOut says what was not looked at, since the API server or files cannot show it.
 func (f *snapshot) leftOut() string {
-	if f.source.Live() {
-		return "not looked at: what the servers answer to a review, and how fast; what admission policies refuse; conversion webhooks; NetworkPolicies; " +
-			"admission plug-ins that are switched off, and " +
-			InFiles(f.source) + ". Whether usher is called, a dry run shows: usherctl doctor --canary -n NAMESPACE"
+	all := []string{"what the servers answer to a review, and how fast", "what admission policies refuse", "conversion webhooks", "NetworkPolicies",
+		"admission plug-ins that are switched off", InFiles(f.source), "parameters of admission policies in the namespace of each request"}
+	if len(f.away) > 0 {
+		all = append(all, "rules for the APIs that do not answer: "+report.List(f.away))
 	}
-	return "files do not show what the Services serve, which rights usher has, which resources the API server serves, and whether the parameters of " +
-		"admission policies exist: use --cluster=api for these"
+	then := ". Whether usher is called, a dry run shows: usherctl doctor --canary -n NAMESPACE"
+	if !f.source.Live() {
+		all = append(all, "what the Services serve", "usher's rights", "which resources the API server serves", "what no file has")
+		then = ". --cluster=api examines more"
+	}
+	return "not looked at: " + strings.Join(all, "; ") + then
 }
 
 // Summary returns the last line of an examination, such as "9 webhooks in 4 configurations: nothing found".

@@ -241,12 +241,12 @@ func grant(s subject) command {
 		if text := u.Deployed.Flag("feature-gates"); text != "" {
 			gates = " --feature-gates " + report.Word(text)
 		}
-		commands = append(commands, "usher webhooks --rbac"+gates+" | kubectl apply -f -",
-			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl apply -f -")
+		commands = append(commands, "usher webhooks --rbac"+gates+" | kubectl auth reconcile -f -", // which keeps labels and other rules
+			"kubectl create clusterrolebinding usher --clusterrole=usher "+who+" --dry-run=client -o yaml | kubectl auth reconcile -f -")
 	}
 	if s.writing {
 		commands = append(commands, "usher webhooks --rbac --certs=managed --service "+report.Word(s.home.service())+
-			" --user="+report.Word(s.home.At.User)+" | kubectl apply -f -")
+			" --user="+report.Word(s.home.At.User)+" | kubectl auth reconcile -f -")
 	}
 	return fix(strings.Join(commands, " && "))
 }

@@ -68,6 +68,8 @@ var needs = []need{
 	{"fail-nodes", aController, "", "Node", "nodes", "", update,
 		"updates of nodes: taints of nodes that are ready again stay, and none is cordoned or labelled, while it does not answer"},
 	{"fail-nodes", aKubelet, "storage.k8s.io", "CSINode", "csinodes", "", createUpdate, "CSINodes: a node gets no volumes while it does not answer"},
+	{"fail-nodes", aKubelet, "resource.k8s.io", "ResourceSlice", "resourceslices", "", createUpdate,
+		"ResourceSlices: a node's drivers cannot publish its devices while it does not answer"},
 
 	{"fail-leases", aKubelet, "coordination.k8s.io", "Lease", "leases", "kube-node-lease", createUpdate,
 		"the leases of nodes: they go NotReady while it does not answer, also the one that it runs on"},
@@ -87,7 +89,13 @@ var needs = []need{
 		"the tokens of service accounts in kube-system: no pod there starts, or keeps its token, while it does not answer"},
 	{"fail-control-plane", aController, "", "ServiceAccount", "serviceaccounts", "kube-system", create,
 		"service accounts in kube-system: the controllers of the controller manager make their own, and do not start while it does not answer"},
+	{"fail-control-plane", aController, "storage.k8s.io", "VolumeAttachment", "volumeattachments", "", createUpdate,
+		"VolumeAttachments: no volume follows its pod to another node while it does not answer"},
+	{"fail-control-plane", aController, "storage.k8s.io", "VolumeAttachment", "volumeattachments/status", "", update,
+		"the status of VolumeAttachments: no volume is seen to be attached while it does not answer"},
 	// to resolve names
+	{"fail-control-plane", aServer, "networking.k8s.io", "IPAddress", "ipaddresses", "", create,
+		"IPAddresses: an API server makes one for each new Service, which has no ClusterIP while it does not answer"},
 	{"fail-control-plane", aController, "discovery.k8s.io", "EndpointSlice", "endpointslices", "kube-system", update,
 		"EndpointSlices in kube-system: DNS is not found at a new address while it does not answer"},
 	// to renew certificates
@@ -138,6 +146,12 @@ var needs = []need{
 		"ReplicaSets in kube-system: no correction is rolled out while it does not answer"},
 	{"fail-control-plane", aController, "apps", "ControllerRevision", "controllerrevisions", "kube-system", create,
 		"ControllerRevisions in kube-system: no DaemonSet is rolled out while it does not answer"},
+	{"fail-control-plane", aPerson, "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", "", createUpdate,
+		"CustomResourceDefinitions: nothing that has its own kinds can be installed or corrected while it does not answer"},
+	{"fail-control-plane", aServer, "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions/status", "", update,
+		"the status of CustomResourceDefinitions: an API server serves no new kind while it does not answer"},
+	{"fail-control-plane", aPerson, "", "Eviction", "pods/eviction", "kube-system", create,
+		"evictions in kube-system: no node can be drained while it does not answer"},
 	{"fail-control-plane", aPerson, "", "Pod", "pods", "kube-system", string(registration.Delete),
 		"the deletion of pods in kube-system: one that hangs is not replaced while it does not answer"},
 }

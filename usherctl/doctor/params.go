@@ -57,18 +57,23 @@ func (f *snapshot) paramResource(ctx context.Context, of registration.ParamKind)
 	return r, reader.ErrNotFound
 }
 
-// paramProblems returns the finding for a binding whose parameters do not exist. Those in the namespace of each request are not looked for,
-// and neither are those of files.
+// paramProblems returns the finding for a binding whose parameters do not exist: those in the namespace of the request, if no namespace has
+// any. Files without any of the kind say nothing.
 func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy admissionPolicy) []report.Finding {
 	ref, of := b.Spec.ParamRef, policy.Spec.ParamKind
-	if ref == nil || of == nil || !f.source.Live() {
+	if ref == nil || of == nil {
 		return nil
 	}
 	r, err := f.paramResource(ctx, *of)
-	if err != nil || r.Namespaced && ref.Namespace == "" {
-		return nil // an unknown kind is reported for the policy; parameters in the namespace of the request differ by request
+	if err != nil {
+		return nil // an unknown kind is reported for the policy
 	}
-	exists, err := f.hasParam(ctx, *ref, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), r.Name)
+	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
+	anywhere := ref.Namespace == "" && (r.Namespaced || !f.source.Live())
+	if f.source.Live() && anywhere && kind.Group == "" {
+		return nil // all ConfigMaps of a cluster are too many: leftOut says so
+	}
+	exists, err := f.hasParam(ctx, *ref, reader.NewKind(kind.Group, kind.Version, kind.Kind, r.Name), anywhere)
 	if err != nil {
 		return []report.Finding{unreadFinding(err, "the parameters of the "+b.object())}
 	}
@@ -92,20 +97,19 @@ func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy 
 	return []report.Finding{missing}
 }
 
-// hasParam reports whether there is a parameter that a reference names.
-func (f *snapshot) hasParam(ctx context.Context, ref registration.ParamRef, of schema.GroupVersionKind, resource string) (bool, error) {
-	kind := reader.NewKind(of.Group, of.Version, of.Kind, resource)
-	if ref.Name != "" {
+// hasParam reports whether there is a parameter that a reference names, in any namespace or in its own, or whether files do not say.
+func (f *snapshot) hasParam(ctx context.Context, ref registration.ParamRef, kind reader.Kind, anywhere bool) (bool, error) {
+	if ref.Name != "" && !anywhere && f.source.Live() { // which needs no right to list
 		_, err := f.source.Get(ctx, kind, ref.Namespace, ref.Name)
-		if errors.Is(err, reader.ErrNotFound) {
-			return false, nil
-		}
-		return err == nil, err
+		return err == nil, missingIsFine(err)
 	}
 	selects, err := metav1.LabelSelectorAsSelector(ref.Selector)
 	if err != nil {
 		return false, fmt.Errorf("spec.paramRef.selector: %w", err)
 	}
 	objects, err := reader.All[metav1.PartialObjectMetadata](f.source.List(ctx, kind, ref.Namespace))
-	return slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool { return selects.Matches(labels.Set(o.Labels)) }), err
+	is := func(o metav1.PartialObjectMetadata) bool {
+		return ref.Name == o.Name || ref.Name == "" && selects.Matches(labels.Set(o.Labels))
+	}
+	return len(objects) == 0 && !f.source.Live() || slices.ContainsFunc(objects, is), err
 }

@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -22,8 +24,11 @@ func findSecret(s subject) command { return listSecrets(s, "") }
 func replaceBundle(s subject) command {
 	secret := s.Secret
 	switch {
+	case s.called().Injector() == "cert-manager" && errors.Is(s.Err, reader.ErrNotFound):
+		return look(s.show(), "The annotation for cert-manager names what does not exist: correct it.")
 	case s.called().Injector() == "cert-manager" && secret.Name != "":
-		return fix("kubectl -n cert-manager rollout restart deployment/cert-manager-cainjector") // which fills in the caBundle
+		return look("kubectl get deployments --all-namespaces -l app.kubernetes.io/component=cainjector", "The cainjector of cert-manager fills in the "+
+			"caBundle: its log says why it has not, and if there is none, install it.")
 	case s.ushers() && s.Target.URL != "":
 		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
 	case s.ushers():

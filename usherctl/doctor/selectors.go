@@ -173,8 +173,8 @@ func scopes(rules []registration.RuleWithOperations, all resources.Table) (names
 
 // unlabelled are the resources of which a webhook sees an object without labels of its own.
 var unlabelled = []string{"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "nodes/proxy", "services/proxy", "pods/binding",
-	"pods/eviction",
-	"serviceaccounts/token", "bindings"}
+	"pods/eviction", "serviceaccounts/token", "bindings", "deployments/scale", "replicasets/scale", "statefulsets/scale",
+	"replicationcontrollers/scale"}
 
 // objectSelectorProblems returns the finding for an objectSelector that no object of the rules can match.
 func objectSelectorProblems(w entry) []report.Finding {
@@ -194,17 +194,23 @@ func objectSelectorProblems(w entry) []report.Finding {
 			"objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
 				"The webhook is never called.", compiled, key), severity)}
 	}
-	var without []string
+	var with, without []string
 	for _, rule := range w.Rules {
 		for _, name := range rule.Resources {
-			if !slices.Contains(unlabelled, name) {
-				return nil
+			if slices.Contains(unlabelled, name) {
+				without = append(without, name)
+			} else {
+				with = append(with, name)
 			}
-			without = append(without, name)
 		}
 	}
 	if len(without) == 0 || !webhookmatch.AsksForLabel(w.ObjectSelector) {
 		return nil
+	}
+	if len(with) > 0 {
+		return []report.Finding{milder(problem("object-selector-never", w.about(), "objectSelector (%s) asks for labels, and the object of a request for %s "+
+			"has none: the webhook is called for %s alone. Give the others an entry of their own.", compiled, report.List(once(without)),
+			report.List(once(with))), report.Warning)}
 	}
 	return []report.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+

@@ -36,6 +36,7 @@ type snapshot struct {
 	webhooks   []entry
 	namespaces []corev1.Namespace // nil: unknown
 	resources  resources.Table
+	away       []string         // groups with versions that the API server has, and that do not answer
 	unread     []report.Finding // what could not be read
 	reach      connectivity.Cluster
 	policies   []admissionPolicies // by kind
@@ -158,19 +159,34 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				all.Whole = false // an aggregated API server that is away
+				all.Whole, f.away = false, append(f.away, version.String()) // an aggregated API server that is away
 				return
 			}
 			addList(all, version, list)
 		})
 	}
 	parallel.Run(calls...)
+	slices.Sort(f.away)
+	f.withoutVirtual(all)
 	for group, names := range resources.BuiltIn().Groups {
 		if !all.Whole && all.Groups[group] == nil { // it could not be read
 			all.Groups[group] = names
 		}
 	}
 	f.resources = all
+}
+
+// withoutVirtual removes the operations that webhooks see of TokenReviews and the like, if the API server sends them to none.
+func (f *snapshot) withoutVirtual(all resources.Table) {
+	if f.minor < virtualEnd {
+		return
+	}
+	for _, group := range []string{"authentication.k8s.io", "authorization.k8s.io"} {
+		for name, r := range all.Groups[group] {
+			r.Operations = nil
+			all.Groups[group][name] = r
+		}
+	}
 }
 
 // addList adds the resources of a version, as discovery lists them.

@@ -173,7 +173,7 @@ func TestRightsOfUsher(t *testing.T) {
 	u.Watching = append(u.Watching, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/scale"}, Verbs: []string{"get", "update"}})
 	u.Writing = append(u.Writing, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"usher-tls"}, Verbs: []string{"get"}})
 	found := u.rightsProblems(t.Context(), source)
-	expectOne(t, found, "usher-rights-missing", "may not: get, update deployments.apps/scale; get secrets usher-tls", "usher webhooks --rbac | kubectl apply -f - && kubectl create clusterrolebinding usher --clusterrole=usher --serviceaccount=door:usher",
+	expectOne(t, found, "usher-rights-missing", "may not: get, update deployments.apps/scale; get secrets usher-tls", "usher webhooks --rbac | kubectl auth reconcile -f - && kubectl create clusterrolebinding usher --clusterrole=usher --serviceaccount=door:usher",
 		"--certs=managed --service door/usher")
 	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 

@@ -25,6 +25,7 @@ type backend struct {
 	slices     []discoveryv1.EndpointSlice
 	slicesErr  error
 	handshake  handshake
+	dead       []string             // endpoints that do not answer while others do, each with the reason
 	secret     types.NamespacedName // with the certificate
 	stored     *serving             // what the Secret holds
 	storedErr  error
@@ -77,9 +78,15 @@ func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 		return
 	}
 	roots := readBundle(w.Client.CABundle)
-	b.handshake = probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
+	var others []handshake
+	b.handshake, others = probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
 		return chain[0].VerifyHostname(t.name()) == nil || signer(roots, serving{chain: chain}) != nil
 	})
+	for _, h := range others {
+		if host, _, _ := net.SplitHostPort(h.address); host != b.service.Spec.ClusterIP { // at which any of them answers
+			b.dead = append(b.dead, h.address+" ("+h.err.Error()+")")
+		}
+	}
 	if loopback(t.name()) && b.handshake.err != nil {
 		b.handshake.err = errUnreachable // it is the machine of the API server that is meant
 	}
@@ -100,10 +107,11 @@ func (b *backend) addresses(w Webhook, t Target) (all []string) {
 	return all
 }
 
-// readSecret reads the serving certificate from the Secret that holds it, if that is known and the certificate was not seen.
+// readSecret reads the serving certificate from the Secret that holds it, if that is known and the certificate was not seen. That of usher is
+// read in any case: a foreign one is served from its next start.
 func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
-	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil || b.handshake.chain != nil {
+	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil || b.handshake.chain != nil && !w.Ushers {
 		return
 	}
 	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
@@ -130,7 +138,7 @@ func secretOf(ctx context.Context, source reader.Source, w Webhook, service core
 	case w.Annotations[fromCertificate] != "":
 		raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
 		certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
-		if errors.Is(err, reader.ErrNotFound) && w.Ushers { // in files, for one
+		if errors.Is(err, reader.ErrNotFound) && w.Ushers && !source.Live() {
 			return types.NamespacedName{Namespace: at.Namespace, Name: "usher-tls"}, true, nil
 		}
 		return types.NamespacedName{Namespace: at.Namespace, Name: certificate.Spec.SecretName}, err == nil, err

@@ -22,6 +22,7 @@ func TestUnseenCertificate(t *testing.T) {
 	now := time.Now()
 	ca := newAuthority(t, now.Add(-400*24*time.Hour), now.Add(400*24*time.Hour))
 	leaf := ca.issue(t, now.Add(-time.Hour), now.Add(90*24*time.Hour), nil)
+	foreign := newAuthority(t, now.Add(-time.Hour), now.Add(400*24*time.Hour)).issue(t, now.Add(-time.Hour), now.Add(90*24*time.Hour), nil)
 	w := hook(func(w *Webhook) { w.Client.CABundle = ca.pem() })
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -38,6 +39,12 @@ func TestUnseenCertificate(t *testing.T) {
 		{"no Secret", func(*backend) {}, "certificate-not-seen"},
 		{"its Secret", func(b *backend) { b.stored = &serving{[]*x509.Certificate{leaf}, "Secret ns/tls"} }, ""},
 		{"a Secret that may not be read", func(b *backend) { b.storedErr = &reader.UnreadableError{What: "secrets ns/tls", Forbidden: true} }, "not-readable"},
+		{"seen, and its Secret", func(b *backend) {
+			b.handshake, b.stored = handshake{chain: []*x509.Certificate{leaf}}, &serving{[]*x509.Certificate{leaf}, "Secret ns/tls"}
+		}, ""},
+		{"seen, and a foreign one in its Secret", func(b *backend) {
+			b.handshake, b.stored = handshake{chain: []*x509.Certificate{leaf}}, &serving{[]*x509.Certificate{foreign}, "Secret ns/tls"}
+		}, "ca-bundle-mismatch"},
 		{"no endpoints", func(b *backend) { b.slices = nil }, "no-endpoints"},
 		{"endpoints that may not be read", func(b *backend) { b.slicesErr = &reader.UnreadableError{What: "endpointslices", Forbidden: true} }, "not-readable"},
 		{"no Service", func(b *backend) { b.serviceErr = reader.ErrNotFound }, "service-missing"},

@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"strings"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -44,6 +46,9 @@ func readBundle(raw []byte) (b bundle) {
 	if len(b.certificates) == 0 && !b.key && b.why == "" {
 		b.why = notPEM(raw)
 	}
+	if bytes.HasPrefix(raw, []byte("\ufeff")) { // PEM begins a line
+		b.why = "it begins with a byte order mark, which hides its first certificate"
+	}
 	return b
 }
 
@@ -71,6 +76,9 @@ func bundleProblems(w Webhook, about Subject, b bundle) (all []*Problem) {
 		by := ""
 		if who := w.Injector(); who != "" {
 			by = " " + who + " should have filled it in, as an annotation asks, and has not."
+		}
+		if errors.Is(about.Err, reader.ErrNotFound) {
+			by += " What the annotation names does not exist."
 		}
 		return []*Problem{problem("ca-bundle-missing", about, "clientConfig.caBundle is empty, so the API server uses the CAs of "+
 			"its own machine, and no public CA issues a certificate for %s.%s %s", t.name(), by, w.Consequence)}

@@ -1,6 +1,7 @@
 package connectivity
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -138,8 +139,8 @@ func untrusted(about Subject, roots bundle, s serving, now time.Time) *Problem {
 	root := signer(roots, s)
 	if root == nil {
 		return problem("ca-bundle-mismatch", about, "clientConfig.caBundle does not verify the certificate of %s (%s): that is "+
-			"issued by %s, and the caBundle holds %s. It is the CA of another certificate, or of an older one.",
-			t, s.from, issuer(s.chain), report.List(subjects(roots.certificates)))
+			"issued by %s, and the caBundle holds %s. %s",
+			t, s.from, issuer(s.chain), report.List(subjects(roots.certificates)), whyUnsigned(roots, s.chain[len(s.chain)-1]))
 	}
 	for _, c := range append(slices.Clone(s.chain[1:]), root) {
 		if now.After(c.NotAfter) {
@@ -154,6 +155,23 @@ func untrusted(about Subject, roots bundle, s serving, now time.Time) *Problem {
 	}
 	return problem("ca-bundle-mismatch", about, "the CA %s in clientConfig.caBundle has issued the certificate of %s (%s), and "+
 		"may not, as its constraints say.", subjectOf(root), t, s.from)
+}
+
+// whyUnsigned returns why no certificate of a bundle counts as having signed the last one that a server sends.
+func whyUnsigned(roots bundle, last *x509.Certificate) string {
+	named := bytes.Equal(last.RawIssuer, last.RawSubject)
+	for _, root := range roots.certificates {
+		if root.CheckSignature(last.SignatureAlgorithm, last.RawTBSCertificate, last.Signature) == nil {
+			return fmt.Sprintf("%s has signed it, and is no CA by its own constraints: make it again with basicConstraints CA:TRUE, and keyUsage "+
+				"certificate signing.", subjectOf(root))
+		}
+		named = named || bytes.Equal(last.RawIssuer, root.RawSubject)
+	}
+	if !named {
+		return "If its issuer is an intermediate CA, the server must send that certificate, too: its tls.crt holds the whole chain. Else the " +
+			"caBundle is the CA of another certificate."
+	}
+	return "It is the CA of another certificate, or of an older one."
 }
 
 // signer returns the certificate of a bundle that has signed what a server sends, valid or not, or nil.

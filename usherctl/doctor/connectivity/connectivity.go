@@ -91,18 +91,29 @@ func (c *Cluster) HasEndpoints(w Webhook) bool {
 func (c *Cluster) Problems(w Webhook) []*Problem {
 	t, roots := TargetOf(w.Client), readBundle(w.Client.CABundle)
 	b := c.backends[t]
-	about := Subject{Target: t, Service: b.service, Secret: b.secret}
+	about := Subject{Target: t, Service: b.service, Secret: b.secret, Err: b.storedErr}
 	if found := c.wayProblem(w, t, b); found != nil && found.Severity != report.Warning {
 		return []*Problem{found}
 	} else if found != nil { // what it is does not matter to the rest
 		return append([]*Problem{found}, bundleProblems(w, about, roots)...)
 	}
-	all := bundleProblems(w, about, roots)
-	if len(w.Client.CABundle) == 0 && !c.Source.Live() && (w.Ushers || w.Injector() != "") {
-		return nil // it is filled in later, by usher or by what an annotation asks
+	all := b.partlyProblems(w)
+	if b.handshake.demands {
+		all = append(all, demandProblem(about, b.handshake))
+	}
+	later := len(w.Client.CABundle) == 0 && !c.Source.Live() && (w.Ushers || w.Injector() != "") // usher or what an annotation asks fills it in
+	if !later {
+		all = append(bundleProblems(w, about, roots), all...)
 	}
 	if s := b.serving(); s != nil {
-		return append(all, certificateProblems(about, roots, *s, c.Source.Now())...)
+		found := certificateProblems(about, roots, *s, c.Source.Now())
+		if len(found) == 0 && b.stored != nil { // which usher serves next
+			found = certificateProblems(about, roots, *b.stored, c.Source.Now())
+		}
+		return append(all, found...)
+	}
+	if later {
+		return all
 	}
 	if len(all) > 0 && all[0].Severity == report.Error { // what it would have to verify does not matter
 		return all

@@ -75,6 +75,10 @@ func TestService(t *testing.T) {
 		{"no such port", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8443 }, "service-port-missing", []string{"only port 8443"}, 8443},
 		{"no port", func(s *corev1.Service) { s.Spec.Ports = nil }, "service-port-missing", []string{"no port"}, 0},
 		{"headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, "service-headless", nil, 0},
+		{"UDP", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, "service-port-missing", []string{"only port 443 for UDP"}, 0},
+		{"UDP beside TCP", func(s *corev1.Service) {
+			s.Spec.Ports = append([]corev1.ServicePort{{Name: "quic", Port: 443, Protocol: corev1.ProtocolUDP}}, s.Spec.Ports...)
+		}, "", nil, 0},
 		{"external", func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "x.example.com"
 		}, "service-external-name", []string{"x.example.com"}, 0},
@@ -146,13 +150,18 @@ func made(t *testing.T, template, parent *x509.Certificate, key, parentKey *ecds
 }
 
 func (a authority) issue(t *testing.T, begins, ends time.Time, change func(*x509.Certificate)) *x509.Certificate {
+	return a.issueCA(t, begins, ends, change).certificate
+}
+
+// issueCA returns what is issued, with its key.
+func (a authority) issueCA(t *testing.T, begins, ends time.Time, change func(*x509.Certificate)) authority {
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "svc.ns.svc"}, NotBefore: begins, NotAfter: ends,
 		DNSNames: []string{"svc.ns.svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	if change != nil {
 		change(template)
 	}
-	return made(t, template, a.certificate, key, a.key)
+	return authority{made(t, template, a.certificate, key, a.key), key}
 }
 
 func (a authority) pem() []byte {
@@ -166,6 +175,13 @@ func TestCertificates(t *testing.T) {
 	issued := func(a authority, begins, ends int, change func(*x509.Certificate)) []*x509.Certificate {
 		return []*x509.Certificate{a.issue(t, in(begins), in(ends), change)}
 	}
+	withSubject := func(name string, ca bool) func(*x509.Certificate) {
+		return func(c *x509.Certificate) {
+			c.Subject.CommonName, c.IsCA, c.BasicConstraintsValid, c.KeyUsage = name, ca, true, x509.KeyUsageCertSign
+		}
+	}
+	between := good.issueCA(t, in(-10), in(80), withSubject("Between", true))
+	noCA := good.issueCA(t, in(-10), in(80), withSubject("No CA", false))
 	at := TargetOf(hook(nil).Client)
 	for _, c := range []struct {
 		name  string
@@ -178,7 +194,10 @@ func TestCertificates(t *testing.T) {
 		{"rotated", issued(good, -10, 80, nil), []authority{other, good}, "", nil},
 		{"made for a day", []*x509.Certificate{good.issue(t, now.Add(-time.Hour), now.Add(23*time.Hour), nil)}, []authority{good}, "", nil},
 		{"no bundle", issued(good, -10, 80, nil), nil, "", nil},
-		{"another CA", issued(good, -10, 80, nil), []authority{other}, "ca-bundle-mismatch", []string{`"CN=CA"`}},
+		{"another CA", issued(good, -10, 80, nil), []authority{other}, "ca-bundle-mismatch", []string{`"CN=CA"`, "or of an older one"}},
+		{"no intermediate", issued(between, -10, 80, nil), []authority{good}, "ca-bundle-mismatch", []string{`issued by "CN=Between"`, "must send that certificate"}},
+		{"the intermediate is sent", append(issued(between, -10, 80, nil), between.certificate), []authority{good}, "", nil},
+		{"no CA", issued(noCA, -10, 80, nil), []authority{noCA}, "ca-bundle-mismatch", []string{`"CN=No CA" has signed it, and is no CA`}},
 		{"expired", issued(good, -90, -1, nil), []authority{good}, "certificate-expired", []string{"21 Nov 2026", "22 Nov 2026"}},
 		{"expired, and of another CA", issued(good, -90, -1, nil), []authority{other}, "certificate-expired" + " " + "ca-bundle-mismatch", nil},
 		{"early", issued(good, 1, 90, nil), []authority{good}, "certificate-not-yet-valid", nil},
@@ -230,6 +249,7 @@ func TestBundle(t *testing.T) {
 		{"text", "hello", "ca-bundle-invalid", "no PEM"},
 		{"twice", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==", "ca-bundle-invalid", "twice"},
 		{"folded", strings.ReplaceAll(string(good), "\n", " "), "ca-bundle-invalid", "folded"},
+		{"a byte order mark", "\ufeff" + string(good), "ca-bundle-invalid", "byte order mark"},
 		{"DER", string(block.Bytes), "ca-bundle-invalid", "DER"},
 		{"damaged", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "ca-bundle-invalid", "cannot be parsed"},
 		{"more", string(good) + "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "ca-bundle-invalid", "PUBLIC KEY"},

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/report"
 )
 
 // connectTime is the timeout for making a connection. Inside a cluster it takes milliseconds; a machine outside
@@ -26,6 +27,7 @@ type handshake struct {
 	address string
 	chain   []*x509.Certificate
 	err     error // nil if chain is not empty
+	demands bool  // it ends the connection of a client without a certificate
 }
 
 // candidate is a possible address of a server. On this machine's network, the address of a Service or pod may belong to
@@ -37,31 +39,63 @@ type candidate struct {
 
 // probe calls all addresses of one server at the same time, and returns the first handshake that shows anything: a
 // certificate, or why there is none. It sends no request. is reports whether a certificate is the server's, for
-// addresses that are not certain.
-func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) handshake {
+// addresses that are not certain. dead are the handshakes with addresses that fail while another one does not.
+func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) (best handshake, dead []handshake) {
 	ctx, cancel := context.WithTimeout(ctx, reader.Timeout)
 	defer cancel()
-	results := make(chan handshake, len(all))
+	type result struct {
+		handshake
+		certain bool
+	}
+	results, certain := make(chan result, len(all)), 0 // those whose result is awaited
 	for _, c := range all {
+		if c.certain {
+			certain++
+		}
 		go func() {
 			h := shake(ctx, name, c.address)
 			if !c.certain && (h.err != nil || !is(h.chain)) {
 				h = handshake{address: c.address, err: errUnreachable}
 			}
-			results <- h
+			results <- result{h, c.certain}
 		}()
 	}
-	last := handshake{err: errUnreachable}
+	best = handshake{err: errUnreachable}
+	enough := (<-chan time.Time)(nil) // until one answers
 	for range all {
-		next := <-results
-		if next.err == nil {
-			return next
-		}
-		if telling(next.err) > telling(last.err) {
-			last = next
+		select {
+		case next := <-results:
+			switch {
+			case next.err == nil && enough == nil:
+				best, enough = next.handshake, time.After(connectTime)
+			case next.err != nil && telling(next.err) > 0:
+				dead = append(dead, next.handshake)
+			}
+			if next.certain {
+				certain--
+			}
+			if enough != nil && certain == 0 {
+				return best, dead
+			}
+		case <-enough:
+			return best, dead
 		}
 	}
-	return last
+	if enough == nil {
+		return worstOf(dead), nil
+	}
+	return best, dead
+}
+
+// worstOf returns the handshake that says most about a server.
+func worstOf(failed []handshake) handshake {
+	worst := handshake{err: errUnreachable}
+	for _, h := range failed {
+		if telling(h.err) > telling(worst.err) {
+			worst = h
+		}
+	}
+	return worst
 }
 
 // Inside reports whether the ClusterIPs of a cluster can be called from this machine: whether its API server answers at
@@ -121,14 +155,31 @@ func shake(ctx context.Context, name, address string) handshake {
 		return handshake{address: address, err: err}
 	}
 	defer func() { _ = connection.Close() }()
-	var chain []*x509.Certificate
+	h, asked := handshake{address: address}, false
 	client := tls.Client(connection, &tls.Config{ServerName: name, InsecureSkipVerify: true, // it is verified later, by a clock and a caBundle
-		VerifyConnection: func(state tls.ConnectionState) error { chain = state.PeerCertificates; return nil }})
-	err = client.HandshakeContext(ctx)
-	if len(chain) > 0 { // a server may then ask for a certificate of the client, and be refused
-		err = nil
+		VerifyConnection: func(state tls.ConnectionState) error { h.chain = state.PeerCertificates; return nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			asked = true
+			return &tls.Certificate{}, nil
+		}})
+	h.err = client.HandshakeContext(ctx)
+	if asked && h.err == nil { // TLS 1.3: the server's answer to it comes later
+		_ = client.SetReadDeadline(time.Now().Add(connectTime))
+		_, h.err = client.Read(make([]byte, 1))
+		if timed, is := errors.AsType[net.Error](h.err); is && timed.Timeout() {
+			h.err = nil
+		}
 	}
-	return handshake{address: address, chain: chain, err: err}
+	if h.demands = asked && h.err != nil; len(h.chain) > 0 {
+		h.err = nil
+	}
+	return h
+}
+
+// demandProblem returns the finding for a server that demands a certificate of the API server.
+func demandProblem(about Subject, h handshake) *Problem {
+	return problem("client-certificate-demanded", about, "%s (%s) demands a certificate of its clients. Whether the API server has one for it, in the "+
+		"kubeConfigFile that its --admission-control-config-file names, cannot be seen; without one, each call fails.", about.Target, h.address).as(report.Unknown)
 }
 
 // handshakeProblem returns the finding for a handshake without a certificate. It is nil if there is one, or nothing was found out.

@@ -14,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"usher.dev/usher/cluster/reader"
 )
 
@@ -72,7 +76,7 @@ func TestProbe(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(nil)
 			at := TargetOf(w.Client)
-			h := probe(t.Context(), at.name(), []candidate{{c.address, c.certain}}, func([]*x509.Certificate) bool { return false })
+			h, _ := probe(t.Context(), at.name(), []candidate{{c.address, c.certain}}, func([]*x509.Certificate) bool { return false })
 			if (h.chain != nil) != c.seen || (h.err == nil) != c.seen {
 				t.Errorf("%+v", h)
 			}
@@ -107,6 +111,79 @@ func TestHandshakeErrors(t *testing.T) {
 	}
 }
 
+// TestDemands: a server that demands a certificate of the API server is told from one that takes a client without.
+func TestDemands(t *testing.T) {
+	now := time.Now()
+	ca := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for auth, want := range map[tls.ClientAuthType]string{tls.RequireAnyClientCert: "client-certificate-demanded", tls.RequestClientCert: "", tls.NoClientCert: ""} {
+			config := &tls.Config{ClientAuth: auth, MaxVersion: version,
+				Certificates: []tls.Certificate{{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: ca.key}}}
+			address := listen(t, func(l net.Listener) { _ = http.Serve(tls.NewListener(l, config), http.NotFoundHandler()) })
+			h, _ := probe(t.Context(), "a", []candidate{{address, true}}, nil)
+			w := hook(nil)
+			service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Port: 443}}}}
+			cluster := &Cluster{backends: map[Target]*backend{TargetOf(w.Client): {handshake: h, service: service}}}
+			w.Annotations = map[string]string{"cert-manager.io/inject-apiserver-ca": "true"}
+			var ids []string
+			for _, p := range cluster.Problems(w) {
+				if p.ID == "client-certificate-demanded" {
+					ids = append(ids, p.ID)
+				}
+			}
+			if strings.Join(ids, " ") != want || h.chain == nil {
+				t.Errorf("%x, %v: %v, want %q: %+v", version, auth, ids, want, h)
+			}
+		}
+	}
+}
+
+// TestSomeEndpoints: an endpoint that does not answer, or is not ready, beside one that does, is found; one that ends is none.
+func TestSomeEndpoints(t *testing.T) {
+	now := time.Now()
+	ca := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
+	pair := tls.Certificate{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: ca.key}
+	good := listen(t, func(l net.Listener) {
+		_ = http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}}), http.NotFoundHandler())
+	})
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := gone.Addr().String()
+	_ = gone.Close()
+	if h, dead := probe(t.Context(), "a", []candidate{{closed, true}, {good, true}}, nil); h.err != nil || len(dead) != 1 || dead[0].address != closed {
+		t.Errorf("%+v %+v", h, dead)
+	}
+	if h, dead := probe(t.Context(), "a", []candidate{{good, true}, {good, true}}, nil); h.err != nil || len(dead) > 0 {
+		t.Errorf("%+v %+v", h, dead)
+	}
+	const ready, ends = 0, 2
+	for _, c := range []struct {
+		states []int // 0: ready, 1: not, 2: not, and it ends
+		dead   []string
+		want   string
+	}{
+		{[]int{ready, ready}, nil, ""}, {[]int{ready, 1}, nil, "not ready: 1 of the 2"}, {[]int{ready, ends}, nil, ""}, {[]int{1, 1}, nil, ""},
+		{[]int{ready, ready}, []string{closed}, "Some calls fail"},
+	} {
+		b := &backend{dead: c.dead, service: corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}}}
+		slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "svc"}}}
+		for _, state := range c.states {
+			conditions := discoveryv1.EndpointConditions{Ready: new(state == ready), Terminating: new(state == ends)}
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Conditions: conditions})
+		}
+		b.slices = []discoveryv1.EndpointSlice{slice}
+		text := ""
+		for _, p := range b.partlyProblems(hook(nil)) {
+			text += p.Text
+		}
+		if (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%v %v: %q, want %q", c.states, c.dead, text, c.want)
+		}
+	}
+}
+
 // TestProbeTakesTheFirst: one address that answers is enough.
 func TestProbeTakesTheFirst(t *testing.T) {
 	now := time.Now()
@@ -116,7 +193,7 @@ func TestProbeTakesTheFirst(t *testing.T) {
 		_ = http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}}), http.NotFoundHandler())
 	})
 	silent := listen(t, func(net.Listener) {})
-	h := probe(t.Context(), "a", []candidate{{silent, true}, {good, true}}, nil)
+	h, _ := probe(t.Context(), "a", []candidate{{silent, true}, {good, true}}, nil)
 	if h.err != nil || h.address != good {
 		t.Errorf("%+v", h)
 	}

@@ -14,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"usher.dev/usher/usherctl/report"
 )
@@ -79,11 +80,13 @@ func serviceProblem(w Webhook, t Target, service corev1.Service) *Problem {
 	case port == nil:
 		var has []string
 		for _, p := range service.Spec.Ports {
-			has = append(has, strconv.Itoa(int(p.Port)))
+			name := strconv.Itoa(int(p.Port))
+			if !overTCP(p) {
+				name += " for " + string(p.Protocol)
+			}
+			has = append(has, name)
 		}
-		if len(service.Spec.Ports) > 0 {
-			about.Port = likelyPort(service)
-		}
+		about.Port = likelyPort(service)
 		return problem("service-port-missing", about, "clientConfig.service.port is %d, but the Service %s/%s has %s: the port is that of the "+
 			"Service, not of the container. %s", t.port, service.Namespace, service.Name, ports(has), w.Consequence)
 	case service.Spec.ClusterIP == corev1.ClusterIPNone:
@@ -103,23 +106,30 @@ func ports(all []string) string {
 	return "the ports " + report.List(all)
 }
 
+// overTCP reports whether webhooks can be called by a port.
+func overTCP(p corev1.ServicePort) bool { return p.Protocol == "" || p.Protocol == corev1.ProtocolTCP }
+
 // portOf returns a port of a Service by its number, or nil.
 func portOf(service corev1.Service, number int32) *corev1.ServicePort {
-	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == number })
+	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == number && overTCP(p) })
 	if i < 0 {
 		return nil
 	}
 	return &service.Spec.Ports[i]
 }
 
-// likelyPort returns the port that was probably meant.
-func likelyPort(service corev1.Service) int32 {
+// likelyPort returns the port that was probably meant; 0: there is none.
+func likelyPort(service corev1.Service) (first int32) {
 	for _, p := range service.Spec.Ports {
-		if p.Port == 443 || strings.Contains(p.Name, "https") || strings.Contains(p.Name, "webhook") {
+		switch {
+		case !overTCP(p):
+		case p.Port == 443 || strings.Contains(p.Name, "https") || strings.Contains(p.Name, "webhook"):
 			return p.Port
+		default:
+			first = cmp.Or(first, p.Port)
 		}
 	}
-	return service.Spec.Ports[0].Port
+	return first
 }
 
 // endpointsProblem returns the finding for a port of a Service that has no ready endpoint, or nil, and the addresses of
@@ -155,6 +165,32 @@ func endpointsProblem(w Webhook, service corev1.Service, port corev1.ServicePort
 			"The log of a pod, and its readiness probe, say why.", known, port.Port, service.Namespace, service.Name, w.Consequence)
 	}
 	return found, nil
+}
+
+// partlyProblems returns the findings for a Service of which some endpoints answer, and others do not.
+func (b *backend) partlyProblems(w Webhook) (all []*Problem) {
+	s := b.service
+	about := Subject{Service: s}
+	if len(b.dead) > 0 {
+		all = append(all, problem("some-endpoints-down", about, "of the endpoints behind the Service %s/%s some answer, and others do not: %s. Some calls "+
+			"fail. %s", s.Namespace, s.Name, strings.Join(b.dead, "; "), w.Consequence))
+	}
+	known, unready := 0, 0
+	for _, slice := range b.slices {
+		for _, e := range slice.Endpoints {
+			if slice.Labels[discoveryv1.LabelServiceName] != s.Name || slice.Namespace != s.Namespace || ptr.Deref(e.Conditions.Terminating, false) {
+				continue
+			}
+			if known++; !ptr.Deref(e.Conditions.Ready, true) {
+				unready++
+			}
+		}
+	}
+	if unready > 0 && unready < known {
+		all = append(all, problem("some-endpoints-down", about, "not ready: %d of the %d endpoints behind the Service %s/%s. The "+
+			"log of a pod, and its readiness probe, say why.", unready, known, s.Namespace, s.Name).as(report.Warning))
+	}
+	return all
 }
 
 // addresses returns where a port of a Service is at an endpoint.
