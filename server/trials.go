@@ -94,6 +94,9 @@ func (t *trials) try(trial *config.Trial) (refused []error, unsure error) {
 		err = t.create(pod)
 	}
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		if strings.HasPrefix(refusal.ErrStatus.Message, fmt.Sprintf("pods %q is forbidden: violates PodSecurity ", trial.Pod.Name)) {
+			return nil, nil // of usher's own namespace; the API server has validated the pod before
+		}
 		refused = trial.Problems(refusal.ErrStatus)
 	}
 	if len(refused) > 0 {

@@ -28,7 +28,9 @@ var adding = config.Section[[]string]{Name: "sidecars", Trial: func(images []str
 
 var (
 	bad     = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Required(field.NewPath("spec.containers[0].image"), "")})
-	barred  = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("violates PodSecurity"))
+	barred  = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("exceeded quota: few"))
+	secured = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(`violates PodSecurity "restricted:latest": privileged`))
+	webhook = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(`a webhook says: pods "p" is forbidden: violates PodSecurity "own"`))
 	errAway = errors.New("connection refused")
 )
 
@@ -48,7 +50,9 @@ func TestTrials(t *testing.T) {
 		{"valid", true, []error{nil}, true, 1, 1, nil, "sidecars"},
 		{"invalid", true, []error{bad}, false, 1, 1, []string{"the policy file is bad", "sidecars[0].image: Required value"}, "not validated"},
 		{"forbidden, then valid", true, []error{barred, barred, nil}, true, 3, 1,
-			[]string{"level=warning", "sidecars not validated", "violates PodSecurity", "policy: sidecars validated"}, "is bad"},
+			[]string{"level=warning", "sidecars not validated", "exceeded quota", "policy: sidecars validated"}, "is bad"},
+		{"barred by Pod Security", true, []error{secured}, true, 1, 1, nil, "sidecars"},
+		{"by a webhook that sounds like it", true, []error{webhook}, true, 20, 0, []string{"sidecars not validated"}, "is bad"},
 		{"away", true, []error{errAway}, true, 20, 0, []string{"sidecars not validated: connection refused"}, "is bad"},
 		{"away, then invalid", true, []error{errAway, bad}, true, 2, 0, []string{"level=error", "refuses pods with the sidecars of the policy in force: sidecars[0].image"}, "is bad"},
 		{"valid at the start", false, []error{nil}, true, 1, 1, nil, "sidecars"},
