@@ -35,7 +35,7 @@ help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: usher ## serve both suites on https://127.0.0.1:9443, self-signed; samples/cluster stands for a cluster; CONFIG=my.yaml: your policy
-	bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s $(if $(CONFIG),--config $(CONFIG)) \
+	@trap : INT; bin/usher serve --listen $(LISTEN) --ops-listen $(OPS) --state-dir $(STATE) --shutdown-delay 0s $(if $(CONFIG),--config $(CONFIG)) \
 		--cluster-dir samples/cluster --feature-gates $$(cat samples/feature-gates)
 
 try: $(if $(CASE),build,usher) ## post three sample reviews to `make run` and show the answers; CASE=all: all samples, CASE=mutate-pods, or any part of a name: these
@@ -59,11 +59,14 @@ install: ## put usher and usherctl into the folder of go install, so that they r
 test: ## run what the service needs, without an API server: some five minutes the first time
 	go test -short -timeout 30m ./...
 
-test-all: test ## the same, and the tests of the tools
-	go test ./test/promises -run TestGoldenTrace
-	cd usherctl && go test -timeout 30m ./...
-	cd samples/webhook && go test ./...
-	cd test/bench && go test -short ./...
+test-all: ## the same, and the tests of the tools; a part that fails does not keep the others from running
+	@failed=; part() { echo "$$*"; "$$@" || failed="$$failed\n  $$*"; }; \
+	part $(MAKE) --no-print-directory test; \
+	part go test ./test/promises -run TestGoldenTrace; \
+	part go -C usherctl test -timeout 30m ./...; \
+	part go -C samples/webhook test ./...; \
+	part go -C test/bench test -short ./...; \
+	test -z "$$failed" || { printf "failed:$$failed\n"; exit 1; }
 
 RACE = CGO_ENABLED=1 go test -race -timeout 30m
 # The packages of a module with tests that do not link Kubernetes: with the race detector it is compiled for twelve minutes of CPU.
