@@ -2,19 +2,11 @@ package explain
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/usherctl/report"
-)
-
-var (
-	denied     = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
-	notCalled  = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
-	refusalID  = regexp.MustCompile(`refusal ([0-9a-f]{8})\b`)
-	policyNote = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request`)
 )
 
 // admission adds what the answer and the annotations say of webhooks: who refused, and the notes of each.
@@ -31,6 +23,9 @@ func (x *explaining) admission() {
 		call := x.call(found[1])
 		call.Outcome, call.Code, call.Message = "error", x.e.ResponseStatus.Code, message
 	}
+	if refusal, ok := ParseRefusal(message); ok && refusal.By == ByPatch {
+		x.patchFailed(refusal.Name, message)
+	}
 	x.policies()
 	notes := x.e.notes()
 	for _, webhook := range slices.Sorted(maps.Keys(notes)) {
@@ -44,6 +39,23 @@ func (x *explaining) admission() {
 		x.find("event-truncated", report.Unknown, "the API server left the objects out of the event, because it was larger than "+
 			"--audit-log-truncate-max-event-size")
 	}
+}
+
+// patchFailed notes whose patch has failed: of the webhook that the answer names, or else of the last that was called, as the API server calls
+// no other then.
+func (x *explaining) patchFailed(webhook, message string) {
+	last := len(x.report.Calls) - 1
+	for last >= 0 && x.report.Calls[last].Round == 0 {
+		last--
+	}
+	if webhook == "" && last < 0 {
+		return
+	}
+	if webhook == "" {
+		webhook = x.report.Calls[last].Webhook
+	}
+	call := x.call(webhook)
+	call.Outcome, call.Code, call.Message, call.After, call.Known = "error", x.e.ResponseStatus.Code, message, nil, ""
 }
 
 // call returns the last call of a webhook; one is added for a validating webhook, whose calls are not in the event.

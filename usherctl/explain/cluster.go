@@ -144,7 +144,7 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]repo
 	reports, err := c.Review(ctx, creator.typed(), policy)
 	for i := range reports {
 		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
-		if reports[i].Verdict == report.Allowed {
+		if reports[i].Verdict == report.Allowed && reports[i].Exit() == report.Fine && len(reports[i].Unjudged) == 0 {
 			reports[i].Hint = "as of now usher allows the pod"
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"usher.dev/usher/server/recording/mask"
 )
 
-// fieldTypes matches the types of validation errors, as their texts begin.
-const fieldTypes = `(?:Not found|Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Too long|Too many|Internal error|Too few)`
-
 var (
 	// problem matches the beginning of a validation error: FIELD: TYPE:
 	problem = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes + `)(?:: |$)`)

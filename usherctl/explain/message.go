@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,6 +31,7 @@ const (
 	ByCall        = "a webhook that could not be called"
 	ByCondition   = "a webhook's matchCondition"
 	ByPatch       = "a mutating webhook's patch"
+	ByDryRun      = "a webhook that does not support dry runs"
 	ByConversion  = "a conversion webhook"
 	ByPolicy      = "a ValidatingAdmissionPolicy"
 	ByMutation    = "a MutatingAdmissionPolicy"
@@ -59,19 +61,6 @@ var (
 	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
 	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes +
 		`)(?:: )?([^\n]*?) \(usher, step ([a-z0-9-]+), refusal ([0-9a-f]{8})\)`)
-
-	exceeded    = regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)
-	podSecurity = regexp.MustCompile(`violates PodSecurity "([^"]+)"`)
-	limitRange  = regexp.MustCompile(`(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim)`)
-	rbac        = regexp.MustCompile(`User "[^"]+" cannot \S+ resource`)
-
-	mutationNote = regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding '[^']+')? denied request`)
-	// unevaluated matches the error of a matchCondition, or the first of several.
-	unevaluated = regexp.MustCompile(`(?s)is forbidden: \[?expression '(.+?)' resulted in error: `)
-	badPatch    = regexp.MustCompile(`(?:add|remove|replace|move|copy|test) operation does not apply: |` +
-		`Internal error occurred: [^\n]*cannot unmarshal |` +
-		`admission webhook "[^"]+" attempted to modify the object`)
-	conversion = regexp.MustCompile(`conversion webhook for ([^\s,]+, Kind=[^\s,]+)`)
 )
 
 // ParseRefusal reads the text of a refusal: as kubectl prints it, with other lines around it, or as an event or a
@@ -94,14 +83,8 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		}
 		return r, true
 	}
-	for _, other := range []struct {
-		by      string
-		pattern *regexp.Regexp
-	}{
-		{ByCall, notCalled}, {ByPolicy, policyNote}, {ByMutation, mutationNote}, {ByConversion, conversion}, {ByCondition, unevaluated},
-		{ByPatch, badPatch}, {ByQuota, exceeded}, {ByPodSecurity, podSecurity}, {ByLimitRange, limitRange}, {ByRBAC, rbac},
-	} {
-		if found := other.pattern.FindStringSubmatch(text); found != nil {
+	for _, other := range refusers {
+		if found := other.text.FindStringSubmatch(text); found != nil {
 			switch r.By = other.by; {
 			case r.By == ByCondition:
 				r.Expression = found[1]
@@ -117,19 +100,15 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		return r, true
 	}
 	r.By = ByAPIServer
-	return r, strings.Contains(text, "is forbidden") || strings.Contains(text, "is invalid")
+	return r, forbidden.MatchString(text) || invalid.MatchString(text)
 }
-
-// refusalStart matches a line with which the text of a refusal begins.
-var refusalStart = regexp.MustCompile(`denied the request|denied request|failed calling webhook|is invalid:|is forbidden|` +
-	`operation does not apply: |cannot unmarshal |attempted to modify the object|conversion webhook for `)
 
 // ParseRefusals reads a text with the refusals of several objects, as kubectl prints them for a directory. It is empty if
 // the text has none.
 func ParseRefusals(text string) (all []Refusal) {
 	var blocks []string
 	for line := range strings.Lines(text[:min(len(text), maxMessage)]) {
-		if last := len(blocks) - 1; last >= 0 && (strings.HasPrefix(line, "* ") || !refusalStart.MatchString(line)) {
+		if last := len(blocks) - 1; last >= 0 && (strings.HasPrefix(line, "* ") || !begins(line)) {
 			blocks[last] += line
 			continue
 		}
@@ -141,6 +120,12 @@ func ParseRefusals(text string) (all []Refusal) {
 		}
 	}
 	return all
+}
+
+// begins reports whether the text of a refusal begins with a line.
+func begins(line string) bool {
+	return slices.ContainsFunc(refusers, func(r refuser) bool { return r.text.MatchString(line) }) || denied.MatchString(line) ||
+		forbidden.MatchString(line) || invalid.MatchString(line)
 }
 
 // readProblems reads the problems: from the causes of an Invalid, or else from the message.

@@ -73,6 +73,9 @@ func TestParseRefusal(t *testing.T) {
 			`resulted in error: no such key: nope`, ByCondition, "", "", ""},
 		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is ` +
 			`missing path: "/spec/x": missing value`, ByPatch, "", "", ""},
+		{"a patch of a deletion", `Internal error occurred: admission webhook "m.example.com" attempted to modify the object, which is not supported for ` +
+			`this operation`, ByPatch, "m.example.com", "", ""},
+		{"no dry run", `Error from server (BadRequest): admission webhook "v.example.co" does not support dry run`, ByDryRun, "v.example.co", "", ""},
 		{"a patch of no pod", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: json: cannot unmarshal string ` +
 			`into Go struct field PodSpec.spec.containers of type []v1.Container`, ByPatch, "", "", ""},
 		{"a conversion", `Error from server: error when creating "f.yaml": conversion webhook for example.com/v1, Kind=Foo failed: Post ` +
@@ -166,7 +169,7 @@ func TestPolicyLine(t *testing.T) {
 
 // TestOthersAreLookedAt: usher cannot mend what others refuse, so a command about it is one to look with.
 func TestOthersAreLookedAt(t *testing.T) {
-	for _, by := range []string{ByCall, ByCondition, ByPatch, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange} {
+	for _, by := range []string{ByCall, ByCondition, ByPatch, ByDryRun, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange} {
 		if f := foreignRefusal(Refusal{By: by, Name: "x"}, nil); f.Look == "" || f.Fix != "" {
 			t.Errorf("%s: look %q, fix %q", by, f.Look, f.Fix)
 		}
@@ -206,6 +209,10 @@ func TestForeignRefusals(t *testing.T) {
 			"kubectl logs -n s service/n --tail=100"},
 		{"500, and no cluster", calling("a", `an error on the server ("no") has prevented the request from succeeding`), "", nil, "a",
 			"its server was reached", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"},
+		{"another version of a review", calling("a", "converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"), "", nil, "a",
+			"another version of AdmissionReview", "grep -F -e a"},
+		{"a patch of a deletion", `Internal error occurred: admission webhook "m" attempted to modify the object, which is not supported`, "", nil, "m",
+			"no object to patch", "grep -F -e m"},
 		{"no review", calling("a", "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="), "", nil, "a",
 			"its server was reached", "grep -F -e a"},
 		{"a timeout", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": context deadline exceeded`), "", nil, "a",

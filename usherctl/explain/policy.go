@@ -13,6 +13,7 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/usherctl/doctor"
+	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/steps"
 	"usher.dev/usher/usherctl/tool"
 	"usher.dev/usher/usherctl/webhookmatch"
@@ -26,18 +27,18 @@ type policyFile struct {
 }
 
 // readPolicy reads the policy of a file, or the embedded one.
-func readPolicy(env tool.Env, file string) (policyFile, error) {
+func readPolicy(ctx context.Context, env tool.Env, file string) (policyFile, error) {
 	schema := env.Suites.Schema()
 	f := policyFile{name: cmp.Or(file, "embedded-policy")}
 	var err error
 	if f.text, err = config.Content(file, schema); err != nil {
 		return f, fmt.Errorf("--config: %w", err)
 	}
-	return f, f.parse(schema)
+	return f, f.parse(ctx, schema)
 }
 
-func (f *policyFile) parse(schema config.Schema) error {
-	policy, problems := config.Parse(f.text, schema)
+func (f *policyFile) parse(ctx context.Context, schema config.Schema) error {
+	policy, problems := policyfile.Parse(ctx, f.text, schema)
 	if len(problems) > 0 {
 		return fmt.Errorf("%s: %w", f.name, errors.Join(problems...))
 	}
@@ -54,7 +55,7 @@ func (f *policyFile) line(section, text string) string {
 	line, entry := PolicyLine(f.text, section, text)
 	where := fmt.Sprintf("policy: %s:%d, section %s", f.name, line, section)
 	if line == 0 {
-		where = fmt.Sprintf("policy: %s, section %s", f.name, section)
+		return fmt.Sprintf("policy: %s, which may not be the one in force, does not set section %s", f.name, section)
 	}
 	if entry != "" {
 		where += ", " + entry
@@ -75,7 +76,7 @@ func knownPolicy(ctx context.Context, env tool.Env, o options, refusals []Refusa
 	if o.clusterSource.Source == "api" {
 		policy, err = policyOf(ctx, env, &o, source)
 	} else {
-		policy, err = readPolicy(env, o.config)
+		policy, err = readPolicy(ctx, env, o.config)
 	}
 	switch {
 	case err == nil:
@@ -106,7 +107,7 @@ func explainedBy(env tool.Env, policy policyFile, gates gate.Set) Policy {
 // policyOf returns the policy of --config or of the installed usher, whose gates are used unless --feature-gates is set.
 func policyOf(ctx context.Context, env tool.Env, o *options, source reader.Source) (policyFile, error) {
 	if o.config != "" {
-		return readPolicy(env, o.config)
+		return readPolicy(ctx, env, o.config)
 	}
 	namespace, name, ok := strings.Cut(o.service, "/")
 	if !ok {
@@ -119,11 +120,11 @@ func policyOf(ctx context.Context, env tool.Env, o *options, source reader.Sourc
 	policy := policyFile{name: usher.Name, text: usher.Text}
 	switch {
 	case usher.Name != "":
-		err = policy.parse(env.Suites.Schema())
+		err = policy.parse(ctx, env.Suites.Schema())
 	case usher.Flag("config") != "":
 		return policyFile{}, errors.New("the Deployment's --config is not of a ConfigMap")
 	default:
-		policy, err = readPolicy(env, "")
+		policy, err = readPolicy(ctx, env, "")
 	}
 	if gates := usher.Flag("feature-gates"); err == nil && gates != "" && !o.gatesSet {
 		o.gates, err = env.Suites.ParseGates(gates)

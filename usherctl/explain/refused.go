@@ -13,7 +13,6 @@ import (
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/server/suite"
-	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -102,13 +101,13 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	return r
 }
 
-// routesOf returns the routes that may have refused: the route of the webhook, or the routes with the steps.
+// routesOf returns the routes that may have refused: the route of the webhook, or the routes with the steps. Those count, too, that this policy
+// registers for nothing: the refusal may be of another policy.
 func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
-	for _, e := range webhooks.Entries(p.Routes) {
-		named := refusal.Name == "" || e.Name == refusal.Name
-		known := slices.ContainsFunc(all, func(r admit.Route) bool { return r.Path == e.Path })
-		if named && !known && hasSteps(e.Route, refusal.Problems) {
-			all = append(all, e.Route)
+	for _, r := range p.Routes {
+		named := refusal.Name == "" || strings.TrimPrefix(refusal.Name, "cluster.") == r.Webhook()
+		if named && hasSteps(r, refusal.Problems) {
+			all = append(all, r)
 		}
 	}
 	return all
@@ -216,10 +215,10 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
 		f = finding("match-condition-failed", report.Error, object, message)
 		f.Look = look
 	case ByPatch:
-		f.Message = "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was " +
-			"called: " +
-			"usherctl explain --audit-log FILE NAMESPACE/NAME"
-		f.Look = "kubectl get mutatingwebhookconfigurations -o go-template=" + report.Word(callsTemplate)
+		f.Message, f.Look = patchFailed(refusal)
+	case ByDryRun:
+		f.Message = "no rule refused this: only dry runs are refused, because the webhook's sideEffects are not None or NoneOnDryRun"
+		f.Look = getConfigurations + report.Word(callsTemplate) + " | grep -F -e " + report.Word(refusal.Name)
 	case ByConversion:
 		_, kind, _ := strings.Cut(refusal.Name, "Kind=")
 		f.Message = "no admission refused this: the API server could not convert an object of the custom kind " + kind
@@ -232,6 +231,17 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
 		f.Look = lookAt(refusal)
 	}
 	return onDisk(f, hooks)
+}
+
+// patchFailed says whose patch has failed, and where to look.
+func patchFailed(refusal Refusal) (message, look string) {
+	look = "kubectl get mutatingwebhookconfigurations -o go-template=" + report.Word(callsTemplate)
+	if refusal.Name != "" {
+		return "no rule refused this: the webhook answered with a patch, and such a request has no object to patch", look + " | grep -F -e " +
+			report.Word(refusal.Name)
+	}
+	return "the API server could not apply the patch of a mutating webhook, and does not name it; in the audit log it is the last that was called: " +
+		"usherctl explain --audit-log FILE NAMESPACE/NAME", look
 }
 
 // lookAt returns the command that shows what of Kubernetes itself has refused; "" if none is known.

@@ -24,6 +24,21 @@ func sample(t *testing.T, filter Filter, o Options) []report.Report {
 	return log.Reports(o)
 }
 
+// TestBrokenPatch: the webhook whose patch the API server could not apply is not shown as one that allowed the request: the last that was called.
+func TestBrokenPatch(t *testing.T) {
+	const allowed, mutation = `{"configuration":"c","webhook":"a.example.com","mutated":false}`, mutationPrefix + "round_0_index_"
+	for message, want := range map[string]string{"remove operation does not apply: doc is missing path": "b.example.com",
+		`admission webhook "a.example.com" attempted to modify the object, which is not supported`: "a.example.com"} {
+		e := &Event{Verb: "create", ResponseStatus: status{Code: 500, Message: "Internal error occurred: " + message}, Annotations: map[string]string{
+			mutation + "0": allowed, mutation + "1": strings.Replace(allowed, "a.ex", "b.ex", 1)}}
+		for _, call := range Of(e, Options{}).Calls {
+			if broken := call.Webhook == want; broken != (call.Outcome == "error") || broken != strings.Contains(call.Message, message) {
+				t.Errorf("%s: %+v", message, call)
+			}
+		}
+	}
+}
+
 // TestRecorded: events of a real API server, with usher between two webhooks of others.
 func TestRecorded(t *testing.T) {
 	for _, c := range []struct {

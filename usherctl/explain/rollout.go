@@ -92,6 +92,9 @@ func (w workload) lacks(complete bool) []report.Finding {
 		return unknown("the status is of an earlier spec: the controller has not looked at it since, or could not write the status")
 	case w.isPaused():
 		return []report.Finding{w.paused()}
+	case missing > 0 && !complete && w.kind.Kind == "StatefulSet" && w.Spec.PodManagementPolicy != "Parallel":
+		return []report.Finding{finding("pods-wait", report.Info, w.String(), fmt.Sprintf("%d pods are not created yet: the StatefulSet creates a pod "+
+			"when the one before it is ready", missing))}
 	case missing > 0:
 		return unknown("%d pods are missing, and no event or condition says that their creation was refused: events are kept for an hour by default, "+
 			"and a controller may not have tried yet", missing)

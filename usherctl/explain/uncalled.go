@@ -116,6 +116,10 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 	}
 	doctor := doctorOf(hooks)
 	switch ushers := strings.HasSuffix(refusal.Name, ".usher.dev"); {
+	case otherVersion.MatchString(refusal.Text):
+		message = "no rule refused this: " + server + " was reached, and answered with another version of AdmissionReview than it was sent; its " +
+			"failurePolicy is Fail. Its admissionReviewVersions may have only versions that it answers with"
+		return message, getConfigurations + report.Word(callsTemplate) + " | grep -F -e " + report.Word(refusal.Name)
 	case answered.MatchString(refusal.Text):
 		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may " +
 			"be wrong, or its log says why"

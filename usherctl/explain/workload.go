@@ -58,6 +58,7 @@ type objectHead struct {
 	Spec struct {
 		Replicas, Completions, Parallelism *int
 		Paused, Suspend                    bool
+		PodManagementPolicy                string
 		UpdateStrategy                     struct {
 			Type          string
 			RollingUpdate struct{ Partition int }

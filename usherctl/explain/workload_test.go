@@ -60,6 +60,21 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
+// TestOrdered: what pods of a StatefulSet wait for that are not created.
+func TestOrdered(t *testing.T) {
+	for _, c := range []struct {
+		policy   string
+		complete bool
+		want     string
+	}{{"OrderedReady", false, "pods-wait"}, {"", false, "pods-wait"}, {"OrderedReady", true, "no-failure-found"}, {"Parallel", false, "no-failure-found"}} {
+		o, err := newObject(reader.NewKind("apps", "v1", "StatefulSet", ""), []byte(`{"spec":{"replicas":3,"podManagementPolicy":"`+c.policy+
+			`"},"status":{"replicas":1}}`))
+		if found := (workload{object: o}).lacks(c.complete); err != nil || len(found) != 1 || found[0].ID != c.want {
+			t.Errorf("%+v: %+v %v", c, found, err)
+		}
+	}
+}
+
 func TestWithoutSuffix(t *testing.T) {
 	for in, want := range map[string]string{"web-5d8c7-4wl7r": "web-5d8c7", "web-0": "web", "web": "", "": ""} {
 		if got := withoutSuffix(in); got != want {
