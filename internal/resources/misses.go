@@ -11,12 +11,8 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// Miss says why no request can match one resource of a rule, and the field of the rule with the value that it should have.
-type Miss struct {
-	ID, Why string // ID is the id of a finding of usherctl doctor
-	Field   string // empty: none alone
-	Value   any
-}
+// Miss says why no request can match one resource of a rule. Its ID is the id of a finding of usherctl doctor.
+type Miss struct{ ID, Why string }
 
 // unsent are the resources, of the group of webhook configurations, of which the API server asks no webhook.
 var unsent = []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies",
@@ -41,11 +37,10 @@ func (all Table) Misses(rule registration.RuleWithOperations, name string) *Miss
 	}
 	if !slices.Contains(rule.APIVersions, "*") && !slices.ContainsFunc(slices.Concat(r.Versions, r.optional),
 		func(v string) bool { return slices.Contains(rule.APIVersions, v) }) {
-		return &Miss{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, and(rule.APIVersions), and(r.Versions)),
-			"apiVersions", beside(rule, rule.APIVersions, r.Versions)}
+		return &Miss{"rule-wrong-version", fmt.Sprintf("%s has no version %s; it is served as %s", name, and(rule.APIVersions), and(r.Versions))}
 	}
 	if why := wrongScopeOf(rule, name, *r); why != "" {
-		return &Miss{"rule-wrong-scope", why, "scope", registration.AllScopes}
+		return &Miss{"rule-wrong-scope", why}
 	}
 	if sub == "*" {
 		return nil
@@ -64,21 +59,12 @@ func (all Table) unknownSub(rule registration.RuleWithOperations, sub string) *M
 		return nil
 	}
 	if best := nearest.Of(sub, names); best != "" {
-		return &Miss{"rule-unknown-resource", fmt.Sprintf("*/%s is the subresource %[1]s of every resource, and none has it; did you mean %s?", sub, best),
-			"resources", best}
+		return &Miss{"rule-unknown-resource", fmt.Sprintf("*/%s is the subresource %[1]s of every resource, and none has it; did you mean %s?", sub, best)}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
-	return &Miss{"rule-unknown-resource", "no resource has a subresource " + sub, "", nil}
-}
-
-// beside returns the values that a rule lacks; with those that it has, if its other resources may need them.
-func beside(rule registration.RuleWithOperations, has, lacks []string) []string {
-	if len(rule.Resources) == 1 {
-		return lacks
-	}
-	return append(slices.Clone(has), lacks...)
+	return &Miss{"rule-unknown-resource", "no resource has a subresource " + sub}
 }
 
 func wrongScopeOf(rule registration.RuleWithOperations, name string, r Resource) string {
@@ -103,11 +89,10 @@ func neverSentFor(rule registration.RuleWithOperations, name string, r Resource)
 	if len(r.Operations) > 0 {
 		only = "there is only " + and(words(r.Operations))
 	}
-	m := &Miss{ID: "rule-never-sent", Why: fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
-	if len(r.Operations) > 0 && len(rule.Resources) == 1 {
-		m.Field, m.Value = "operations", r.Operations
+	if name == "pods" && slices.Contains(rule.Operations, registration.Connect) {
+		only += ". People connect to pods/exec, pods/attach, pods/portforward and pods/proxy: look whether the rule is meant for these"
 	}
-	return m
+	return &Miss{"rule-never-sent", fmt.Sprintf("there is no %s of %s; %s", strings.Join(words(rule.Operations), " or "), name, only)}
 }
 
 func words(operations []registration.OperationType) (all []string) {
@@ -121,36 +106,39 @@ func words(operations []registration.OperationType) (all []string) {
 func (all Table) unknown(rule registration.RuleWithOperations, name, base string, hasSub bool) *Miss {
 	groups := and(groupNames(rule.APIGroups))
 	if hasSub && all.Has(rule.APIGroups, base) != nil {
-		return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/")), "", nil}
+		return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no subresource %s", base, strings.TrimPrefix(name, base+"/"))}
 	}
 	if i := slices.IndexFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, "/") }); i >= 0 {
 		bare, version, _ := strings.Cut(rule.APIGroups[i], "/")
-		fixed := slices.Clone(rule.APIGroups)
-		fixed[i] = bare
 		return &Miss{"rule-wrong-group", fmt.Sprintf("%s is a group with a version; the group is %s, and %s belongs into apiVersions",
-			rule.APIGroups[i], bare, version),
-			"apiGroups", fixed}
+			rule.APIGroups[i], bare, version)}
 	}
 	if !all.knows(rule.APIGroups) {
 		return nil
 	}
-	if there := all.groupsWith(name); len(there) > 0 && !slices.Contains(rule.APIGroups, "*") {
-		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there))),
-			"apiGroups", beside(rule, rule.APIGroups, there)}
+	if there := all.groupsWith(name); len(there) > 0 && !slices.Contains(rule.APIGroups, "*") && !all.foreign(rule.APIGroups) {
+		return &Miss{"rule-wrong-group", fmt.Sprintf("%s has no resource %s; it is in %s", groups, name, and(groupNames(there)))}
 	}
 	if best := nearest.Of(name, all.names(rule.APIGroups)); best != "" {
 		return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s; did you mean %s? Resources are in the plural and in lower case",
-			groups, name, best),
-			"resources", best}
+			groups, name, best)}
 	}
 	if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") || g == "*" }) {
 		if !all.Whole {
 			return nil // another version of Kubernetes may have it
 		}
 		return &Miss{"rule-not-installed", fmt.Sprintf("%s has no resource %s in this cluster: its CustomResourceDefinition is not installed", groups,
-			name), "", nil}
+			name)}
 	}
-	return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s", groups, name), "", nil}
+	return &Miss{"rule-unknown-resource", fmt.Sprintf("%s has no resource %s", groups, name)}
+}
+
+// foreign reports whether one of some groups is that of a CustomResourceDefinition that is not installed: it is not served, and its name is not
+// one of Kubernetes misspelt.
+func (all Table) foreign(groups []string) bool {
+	return slices.ContainsFunc(groups, func(g string) bool {
+		return all.Groups[g] == nil && strings.Contains(g, ".") && nearest.Of(g, slices.Sorted(maps.Keys(all.Groups))) == ""
+	})
 }
 
 // groupNames returns the groups as they are spoken of.

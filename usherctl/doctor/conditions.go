@@ -2,10 +2,7 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
@@ -28,10 +25,8 @@ func conditionProblems(w entry, matcher *webhookmatch.Matcher) []report.Finding 
 // neverProblem returns the finding for match conditions that are false for every request. Others may have meant it.
 func neverProblem(w entry) []report.Finding {
 	var never []string
-	left := []registration.MatchCondition{}
 	for i, m := range w.MatchConditions {
 		if !webhookmatch.Never(m, w.Rules) {
-			left = append(left, m)
 			continue
 		}
 		never = append(never, fmt.Sprintf("matchConditions[%d] (%s), %s,", i, m.Name, strings.Join(strings.Fields(m.Expression), " ")))
@@ -43,11 +38,11 @@ func neverProblem(w entry) []report.Finding {
 	if len(never) == 0 {
 		return nil
 	}
-	about, severity := w.lacks("matchConditions", left), report.Error
+	severity := report.Error
 	if !w.ushers() {
-		about, severity = w.about(), report.Warning
+		severity = report.Warning
 	}
-	return []report.Finding{milder(problem("match-condition-never", about,
+	return []report.Finding{milder(problem("match-condition-never", w.about(),
 		"%s is false for every request of the rules, so that the webhook is never called.",
 		strings.Join(never, " and ")), severity)}
 }
@@ -55,11 +50,8 @@ func neverProblem(w entry) []report.Finding {
 // failingProblems returns the findings for match conditions that have no result for some requests, which are refused then.
 func failingProblems(w entry) (found []report.Finding) {
 	failing := webhookmatch.Failing(w.MatchConditions, w.Rules, strings.HasPrefix(w.kind, "Mutating"))
-	left := slices.DeleteFunc(slices.Clone(w.MatchConditions), func(m registration.MatchCondition) bool {
-		return slices.ContainsFunc(failing, func(f webhookmatch.Failure) bool { return f.Condition == m })
-	})
 	for _, f := range failing {
-		about, severity, which, then := w.about(), report.Warning, "an object that has no more than it must have",
+		severity, which, then := report.Warning, "an object that has no more than it must have",
 			"Such a request is refused, as failurePolicy is Fail."
 		if f.Every {
 			severity, which = report.Error, "any object"
@@ -70,10 +62,7 @@ func failingProblems(w entry) (found []report.Finding) {
 		case !w.fails():
 			severity, then = report.Warning, "The webhook is not called for it, as failurePolicy is Ignore."
 		}
-		if w.ushers() && (w.needed == nil || !slices.Contains(w.needed.MatchConditions, f.Condition)) {
-			about = w.lacks("matchConditions", left)
-		}
-		found = append(found, milder(problem("match-condition-fails", about, "the match condition %s, %s, has no result for a %s with %s: %s. %s %s",
+		found = append(found, milder(problem("match-condition-fails", w.about(), "the match condition %s, %s, has no result for a %s with %s: %s. %s %s",
 			f.Condition.Name, strings.Join(strings.Fields(f.Condition.Expression), " "), strings.Join(f.Requests, " or a "), which, f.Why, then, f.Remedy),
 			severity))
 	}

@@ -50,7 +50,7 @@ func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []
 		return nil
 	}
 	var ids []string
-	var leaveOut []string
+	var critical []criticalRequest
 	called := map[string][]criticalRequest{}
 	for _, v := range criticalRequests(connectivity.TargetOf(w.ClientConfig), selector) {
 		if !w.calledFor(v, f) {
@@ -59,18 +59,24 @@ func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []
 		if len(called[v.id]) == 0 {
 			ids = append(ids, v.id)
 		}
-		if called[v.id] = append(called[v.id], v); v.namespace != "" && v.namespace != "default" {
-			leaveOut = append(leaveOut, v.namespace)
+		called[v.id], critical = append(called[v.id], v), append(critical, v)
+	}
+	var spared []criticalRequest
+	for _, id := range ids {
+		if w.sparable(called[id], critical, f) {
+			spared = append(spared, called[id]...)
 		}
 	}
 	for _, id := range ids {
-		about := w.keepAway(called[id], leaveOut, f)
+		about := w.keepAway(called[id], spared, f)
 		next := problem(id, about, "failurePolicy is Fail, and the webhook is called for %s.", reasons(called[id]))
 		if w.needed != nil && !about.restored { // whoever wrote the policy has weighed it
 			next.Message, next.Severity = next.Message+" usher's policy asks for it.", report.Info
 		} else if w.ushers() && w.home.Unknown != nil {
 			next.Message, next.Severity = next.Message+" Whether usher's policy asks for it is not known.", report.Unknown
 			next.Fix, next.Look = "", w.show()
+		} else if why := chosen[w.Name]; why != "" {
+			next.Message, next.Severity, next.Fix, next.Look = next.Message+" "+why, report.Info, "", w.show()
 		}
 		found = append(found, next)
 	}
@@ -109,14 +115,20 @@ func everything(rules []registration.RuleWithOperations) bool {
 	})
 }
 
-// keepAway returns what keeps a webhook away from some requests. leaveOut are the namespaces that all findings about the
-// webhook are about: each command sets the whole selector, and must not undo another. What is in no namespace, or in default,
-// cannot be left out so, and a webhook that is meant for these namespaces would be left out altogether.
-func (w entry) keepAway(all []criticalRequest, leaveOut []string, f *snapshot) subject {
-	about := w.lacks("failurePolicy", registration.Ignore)
-	if leavable := !slices.ContainsFunc(all, func(v criticalRequest) bool { return !slices.Contains(leaveOut, v.namespace) }); leavable &&
-		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v, leaveOut, f) }) {
-		about = w.lacks("namespaceSelector", without(w.NamespaceSelector, leaveOut))
+// chosen are webhooks for which their vendors have chosen the risk, with what they have chosen it for.
+var chosen = map[string]string{
+	"check-ignore-label.gatekeeper.sh": "Gatekeeper chose so: otherwise, whoever may label a namespace could exempt it from all constraints while the " +
+		"webhook is away. Run several replicas of it.",
+	"mservice.elbv2.k8s.aws": "The AWS Load Balancer Controller chose so: otherwise, a Service would get a load balancer of another controller. " +
+		"Run several replicas of it, or switch its mutator of Services off (enableServiceMutatorWebhook: false).",
+}
+
+// keepAway returns what keeps a webhook away from some requests. spared are the requests of all findings about the webhook that a match condition
+// can leave out: each command sets all conditions, and must not undo another.
+func (w entry) keepAway(all, spared []criticalRequest, f *snapshot) subject {
+	about := w.about()
+	if slices.ContainsFunc(spared, func(v criticalRequest) bool { return v.id == all[0].id }) {
+		about = w.lacks("matchConditions", append(slices.Clone(w.MatchConditions), w.sparing(spared)))
 	}
 	if w.ushers() && w.needed != nil {
 		restored := w
@@ -126,25 +138,37 @@ func (w entry) keepAway(all []criticalRequest, leaveOut []string, f *snapshot) s
 	return about
 }
 
-// without returns a namespaceSelector that also leaves out some namespaces.
-func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
-	selector := &metav1.LabelSelector{}
-	if s != nil {
-		selector = s.DeepCopy()
+// sparable reports whether a match condition can leave out some requests, and the webhook is still called for one of them in a namespace that none of
+// the critical ones is in. It could be meant for what is in no namespace, or in default. Those of usher follow from its policy.
+func (w entry) sparable(all, critical []criticalRequest, f *snapshot) bool {
+	const most, since = 64, 30 // match conditions, which the API server stores since 1.30
+	var besides []string
+	for _, v := range critical {
+		besides = append(besides, v.namespace)
 	}
-	for i, r := range selector.MatchExpressions {
-		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
-			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, names))
-			return selector
-		}
-	}
-	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(names)})
-	return selector
+	return !w.ushers() && chosen[w.Name] == "" && len(w.MatchConditions) < most && (f.minor == 0 || f.minor >= since) &&
+		!slices.ContainsFunc(all, func(v criticalRequest) bool { return v.namespace == "" || v.namespace == "default" }) &&
+		slices.ContainsFunc(all, func(v criticalRequest) bool { return w.calledElsewhere(v, besides, f) })
 }
 
-// once returns names sorted, each once.
-func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+// sparing returns the match condition that leaves out some requests, and nothing else. Fields that a request may lack are asked for before.
+func (w entry) sparing(all []criticalRequest) registration.MatchCondition {
+	var terms []string
+	for _, q := range all {
+		base, sub, _ := strings.Cut(q.resource, "/")
+		is := "!has(request.subResource)"
+		if sub != "" {
+			is = fmt.Sprintf("has(request.subResource) && request.subResource == %q", sub)
+		}
+		terms = append(terms, fmt.Sprintf("request.operation == %q && request.resource.group == %q && request.resource.resource == %q && %s && "+
+			"has(request.namespace) && request.namespace == %q", q.operation, q.group, base, is, q.namespace))
+	}
+	name := "not-essential"
+	for slices.ContainsFunc(w.MatchConditions, func(m registration.MatchCondition) bool { return m.Name == name }) {
+		name += "-too"
+	}
+	return registration.MatchCondition{Name: name, Expression: "!(" + strings.Join(once(terms), " || ") + ")"}
+}
 
 // calledFor reports whether the API server calls a webhook for a request. What cannot be told is no.
 func (w entry) calledFor(q criticalRequest, f *snapshot) bool {

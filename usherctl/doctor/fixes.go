@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -91,44 +92,48 @@ func (s subject) set() command {
 // edit lets a person correct the webhook.
 func edit(s subject) command { return look(s.edit(), "") }
 
-// restoreOrEdit lets a person correct the webhook, unless it is usher's.
-func restoreOrEdit(s subject) command {
-	if s.ushers() {
-		return s.restore()
-	}
-	return edit(s)
-}
-
-// keepAway changes the webhook, unless it is usher's and restoring it is enough.
-func keepAway(s subject) command {
-	if s.restored {
-		return s.restore()
-	}
-	way := s.set()
-	if s.changes[0].field == "failurePolicy" {
-		way.todo = "The command lets everything that the webhook is for pass while it does not answer; to let only this pass, give it an entry of its own."
-	}
-	return way
-}
-
-// correct changes rules. Those of usher follow from its policy.
-func correct(s subject) command {
-	switch {
-	case s.ushers() && s.differs():
-		return s.restore()
-	case s.ushers():
+// restoreOr restores usher's registration, lets a person correct the policy that it follows, or does something else with a webhook of others:
+// what these are to be called for, nobody but a person knows.
+func restoreOr(otherwise func(subject) command) func(subject) command {
+	return func(s subject) command {
+		switch {
+		case !s.ushers():
+			return otherwise(s)
+		case s.home.Unknown != nil || s.differs():
+			return s.restore()
+		}
 		return look("usherctl steps", "usher is registered as its policy asks: correct the policy.")
-	case len(s.changes) == 0:
-		return look("kubectl api-resources", "")
 	}
-	return s.set()
+}
+
+// keepAway keeps the webhook from requests that it is not meant for. It shows the webhook if it would be left with nothing, and never changes
+// the failure policy, which decides about all that the webhook is for.
+func keepAway(s subject) command {
+	switch {
+	case s.restored:
+		return s.restore()
+	case len(s.changes) > 0:
+		return s.set()
+	}
+	return show(s)
+}
+
+func listResources(subject) command { return look("kubectl api-resources", "") }
+
+// removeOrEdit removes a binding, unless the name of its policy seems misspelt.
+func removeOrEdit(s subject) command {
+	if len(s.changes) > 0 {
+		return edit(s)
+	}
+	return remove(s)
 }
 
 func removePod(s subject) command {
 	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
 }
 
-// removeAmplifier removes one of two amplifiers: all of Koordinator's, what usher does not need, or an entry of somebody else.
+// removeAmplifier removes one of two amplifiers: all of Koordinator's, or what usher does not need. What else one of somebody else does, only a
+// person knows.
 func removeAmplifier(s subject) command {
 	switch {
 	case s.ushers():
@@ -136,7 +141,7 @@ func removeAmplifier(s subject) command {
 	case koordinators(s.entry):
 		return remove(s)
 	}
-	return fix(s.drop())
+	return edit(s)
 }
 
 // unregister removes a webhook, with its configuration if that has no other.
@@ -147,12 +152,16 @@ func (s subject) unregister() command {
 	return fix(s.drop())
 }
 
-// removeTwin removes a webhook that is registered twice.
-func removeTwin(s subject) command {
-	if s.ushers() {
+// removeTwins removes the webhooks that another one makes superfluous, the last of a configuration first, so that the others stay where they are.
+func removeTwins(s subject) command {
+	var commands []string
+	for _, w := range slices.Backward(s.also) {
+		commands = append(commands, subject{entry: w}.unregister().text)
+	}
+	if len(commands) == 0 {
 		return show(s)
 	}
-	return s.unregister()
+	return fix(strings.Join(commands, " && "))
 }
 
 // removeOrphan removes a webhook that nothing serves any more.

@@ -174,6 +174,13 @@ func TestTwice(t *testing.T) {
 	first, second := hook(nil), hook(func(w *entry) { w.configuration.Name = "d" })
 	expectOne(t, twiceProblems([]entry{first, second}), "registered-twice", "ValidatingWebhookConfiguration d, webhook w.example.com", "\nkubectl delete validatingwebhookconfiguration d")
 	expectOne(t, twiceProblems([]entry{first, first}), "registered-twice", "refuses such a configuration")
+	ignored := hook(func(w *entry) { w.configuration.Name, w.FailurePolicy = "a", new(registration.Ignore) })
+	for _, all := range [][]entry{{ignored, first}, {first, ignored}} {
+		expectOne(t, twiceProblems(all), "registered-twice", "\nkubectl delete validatingwebhookconfiguration a")
+	}
+	expectOne(t, twiceProblems([]entry{first, second, ignored, hook(func(w *entry) { w.configuration.Name = "f" })}), "registered-twice", "4 times")
+	exact := hook(func(w *entry) { w.configuration.Name, w.MatchPolicy = "d", new(registration.Exact) })
+	expectOne(t, twiceProblems([]entry{first, exact}), "registered-twice", "kubectl get")
 	for name, differ := range map[string]func(w *entry){
 		"kind":    func(w *entry) { w.kind = mutatingKind },
 		"Service": func(w *entry) { w.ClientConfig.Service.Name += "2" },

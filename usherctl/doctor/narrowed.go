@@ -62,6 +62,26 @@ func (w entry) neededNamespaces() *metav1.LabelSelector {
 	return w.needed.NamespaceSelector
 }
 
+// without returns a namespaceSelector that also leaves out some namespaces.
+func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{}
+	if s != nil {
+		selector = s.DeepCopy()
+	}
+	for i, r := range selector.MatchExpressions {
+		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, names))
+			return selector
+		}
+	}
+	selector.MatchExpressions = append(selector.MatchExpressions,
+		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(names)})
+	return selector
+}
+
+// once returns names sorted, each once.
+func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+
 // forNamespaced reports whether the webhook is for objects in namespaces, which many people may write.
 func (w entry) forNamespaced() bool {
 	namespaced, _ := scopes(w.Rules, resources.BuiltIn())

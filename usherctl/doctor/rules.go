@@ -31,7 +31,7 @@ func ruleProblems(w entry, all resources.Table) (found []report.Finding) {
 // misses returns what of the rules can never match, and how many resources they name.
 func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) {
 	for i, rule := range w.Rules {
-		for j, name := range rule.Resources {
+		for _, name := range rule.Resources {
 			named++
 			m := all.Misses(rule, name)
 			switch {
@@ -41,7 +41,6 @@ func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) 
 			case m.ID == "rule-never-sent" && w.file != "" && slices.Contains(rule.APIGroups, registrationGroup):
 			default:
 				m.Why = fmt.Sprintf("rules[%d]: %s", i, m.Why)
-				m.Field = strings.Replace(fmt.Sprintf("rules.%d.%s", i, m.Field), "resources", fmt.Sprintf("resources.%d", j), 1)
 				misses = append(misses, *m)
 			}
 		}
@@ -54,10 +53,7 @@ func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) 
 func (w entry) ruleProblem(id string, misses []resources.Miss, severity report.Severity) report.Finding {
 	about, why := w.about(), []string(nil)
 	for _, m := range misses {
-		why, about.changes = append(why, m.Why), withChange(about.changes, change{m.Field, m.Value})
-	}
-	if slices.ContainsFunc(misses, func(m resources.Miss) bool { return m.Value == nil }) {
-		about.changes = nil
+		why = append(why, m.Why)
 	}
 	switch {
 	case id == "rule-not-installed":
@@ -105,7 +101,7 @@ func exactProblem(w entry, all resources.Table) (found []report.Finding) {
 	if len(missed) == 0 {
 		return nil
 	}
-	return []report.Finding{problem("match-policy-exact", w.lacks("matchPolicy", registration.Equivalent), "matchPolicy is Exact, and "+
+	return []report.Finding{problem("match-policy-exact", w.about(), "matchPolicy is Exact, and "+
 		"the rules leave out %s: a request in another version than those of the rules does not reach the webhook. Equivalent, the default, "+
 		"covers all versions.", report.List(missed))}
 }

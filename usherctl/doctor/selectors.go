@@ -159,7 +159,7 @@ func scopes(rules []registration.RuleWithOperations, all resources.Table) (names
 				namespaced = true
 			case rule.Scope != nil && *rule.Scope == registration.ClusterScope && base != "*" && (r == nil || r.ClusterScoped):
 				cluster = true
-			case r == nil || base == "*":
+			case r == nil || base == "*" || len(rule.APIGroups) != 1 || rule.APIGroups[0] == "*": // others may have it in namespaces
 				namespaced, cluster = true, true
 			case r.ClusterScoped:
 				cluster = true
@@ -186,11 +186,11 @@ func objectSelectorProblems(w entry) []report.Finding {
 		return []report.Finding{problem("object-selector-never", w.about(), "objectSelector is invalid: %v.", err)}
 	}
 	if key, possible := selector.Of(w.ObjectSelector).Possible(); !possible {
-		about, severity := w.about(), report.Warning
+		severity := report.Warning
 		if w.ushers() {
-			about, severity = w.lacks("objectSelector", w.neededObjects()), report.Error
+			severity = report.Error
 		}
-		return []report.Finding{milder(problem("object-selector-never", about,
+		return []report.Finding{milder(problem("object-selector-never", w.about(),
 			"objectSelector (%s) asks for the label %s in two ways that exclude each other. "+
 				"The webhook is never called.", compiled, key), severity)}
 	}
@@ -212,7 +212,7 @@ func objectSelectorProblems(w entry) []report.Finding {
 			"has none: the webhook is called for %s alone. Give the others an entry of their own.", compiled, report.List(once(without)),
 			report.List(once(with))), report.Warning)}
 	}
-	return []report.Finding{problem("object-selector-never", w.lacks("objectSelector", struct{}{}), "objectSelector (%s) asks for "+
+	return []report.Finding{problem("object-selector-never", w.about(), "objectSelector (%s) asks for "+
 		"labels, and the object of a request for %s has none: it is not the pod. The webhook is never called. Use namespaceSelector or "+
 		"matchConditions.",
 		compiled, report.List(without))}
@@ -238,7 +238,7 @@ func settingsProblems(w entry) (found []report.Finding) {
 		found = append(found, milder(old, severity))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {
-		found = append(found, problem("side-effects", w.lacks("sideEffects", registration.SideEffectClassNone), "sideEffects is "+
+		found = append(found, problem("side-effects", w.about(), "sideEffects is "+
 			"%s, so a dry run (kubectl diff, kubectl apply --dry-run=server) that the webhook is for is refused. Set None or NoneOnDryRun if that "+
 			"is true of it.", *s))
 	}

@@ -25,10 +25,11 @@ const (
 	longWait = 10
 )
 
-// callPath holds the webhooks that a pod created in a namespace may be sent to.
+// callPath holds webhooks that one pod created in a namespace may be sent to, and what their selectors ask of it.
 type callPath struct {
 	namespace            string
 	mutating, validating []entry
+	pod, space           []metav1.LabelSelectorRequirement
 }
 
 // seconds returns how long the calls take at most: mutating webhooks are called one after the other, validating ones at
@@ -94,22 +95,61 @@ func shorten(all []entry, namespaces []corev1.Namespace) (about subject, names [
 	}
 }
 
-// callPathOf returns the webhooks for pods that are created in a namespace, whatever their labels.
-func callPathOf(all []entry, n corev1.Namespace) callPath {
-	found := callPath{namespace: n.Name}
+// callPathOf returns the webhooks that one pod created in a namespace waits for longest: of webhooks whose selectors exclude each other,
+// it meets one.
+func callPathOf(all []entry, n corev1.Namespace) (longest callPath) {
+	var mutating, validating []entry
 	for _, w := range all {
 		compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-		if !covers(w.Rules, registration.Create, "", "pods") || err != nil || !selector.Empty(w.NamespaceSelector) && n.Name != "" &&
-			!compiled.Matches(labels.Set(n.Labels)) {
-			continue
-		}
-		if w.mutating() {
-			found.mutating = append(found.mutating, w)
-		} else {
-			found.validating = append(found.validating, w)
+		called := covers(w.Rules, registration.Create, "", "pods") && err == nil && (n.Name == "" || selector.Empty(w.NamespaceSelector) ||
+			compiled.Matches(labels.Set(n.Labels)))
+		switch {
+		case !called || slices.ContainsFunc(w.MatchConditions, func(m registration.MatchCondition) bool { return webhookmatch.Never(m, w.Rules) }):
+		case w.mutating():
+			mutating = append(mutating, w)
+		default:
+			validating = append(validating, w)
 		}
 	}
-	return found
+	callPath{namespace: n.Name}.extend(mutating, validating, &longest)
+	return longest
+}
+
+// extend finds the longest path that begins with this one.
+func (p callPath) extend(mutating, validating []entry, longest *callPath) {
+	all := callPath{mutating: slices.Concat(p.mutating, mutating), validating: validating}
+	switch {
+	case all.seconds() <= longest.seconds():
+		return
+	case len(mutating) > 0:
+		if next, possible := p.with(mutating[0]); possible {
+			next.mutating = append(slices.Clip(p.mutating), mutating[0])
+			next.extend(mutating[1:], validating, longest)
+		}
+		p.extend(mutating[1:], validating, longest)
+		return
+	}
+	for _, v := range validating {
+		if _, possible := p.with(v); possible {
+			p.validating = append(p.validating, v)
+		}
+	}
+	if p.seconds() > longest.seconds() {
+		*longest = p
+	}
+}
+
+// with returns what one more webhook asks of the pod and, if its labels are not known, of the namespace, and reports whether any meets it.
+func (p callPath) with(w entry) (next callPath, possible bool) {
+	met := func(all []metav1.LabelSelectorRequirement) bool {
+		_, possible := selector.Possible(&metav1.LabelSelector{MatchExpressions: all})
+		return possible
+	}
+	p.pod = slices.Concat(p.pod, selector.Requirements(w.ObjectSelector))
+	if p.namespace == "" {
+		p.space = slices.Concat(p.space, selector.Requirements(w.NamespaceSelector))
+	}
+	return p, met(p.pod) && met(p.space)
 }
 
 func waits(all []entry) string {

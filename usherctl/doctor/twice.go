@@ -1,33 +1,83 @@
 package doctor
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
 )
 
-// twiceProblems returns the findings for webhooks that are registered twice, and for names that a configuration has twice.
+// twiceProblems returns the findings for webhooks that are registered twice, and for names that a configuration has twice: one for each group.
 func twiceProblems(all []entry) (found []report.Finding) {
-	for i, w := range all {
-		for _, other := range all[:i] {
-			switch {
-			case w.kind == other.kind && w.configuration.Name == other.configuration.Name && w.Name == other.Name:
-				found = append(found, milder(problem("registered-twice", w.about(), "%s %s has the webhook %s twice, and the API server refuses such a "+
-					"configuration.", w.kind, w.configuration.Name, w.Name), report.Error))
-			case w.repeats(other):
-				found = append(found, problem("registered-twice", w.about(), "%s calls what %s also calls, %s, for the same requests: each is "+
-					"sent there twice. Remove one.", w.object(), other.object(), pathOf(w.ClientConfig)))
+	return slices.Concat(grouped(all, entry.isNamedAs, func(g []entry) report.Finding {
+		return milder(problem("registered-twice", g[0].about(), "%s %s has the webhook %s twice, and the API server refuses such a "+
+			"configuration.", g[0].kind, g[0].configuration.Name, g[0].Name), report.Error)
+	}), grouped(all, entry.repeats, twins))
+}
+
+// grouped returns a finding for each group of webhooks that are the same in a way.
+func grouped(all []entry, same func(a, b entry) bool, finding func([]entry) report.Finding) (found []report.Finding) {
+	for len(all) > 0 {
+		var group, rest []entry
+		for i, w := range all {
+			if i == 0 || same(all[0], w) {
+				group = append(group, w)
+			} else {
+				rest = append(rest, w)
 			}
 		}
+		if len(group) > 1 {
+			found = append(found, finding(group))
+		}
+		all = rest
 	}
 	return found
+}
+
+// twins returns the finding for webhooks that call the same path for the same requests. Those are to be removed whose removal changes no answer:
+// the one that is left has the same settings, or refuses what the others would let pass.
+func twins(group []entry) report.Finding {
+	kept := slices.MaxFunc(group, func(a, b entry) int { return a.weight() - b.weight() })
+	about, others := kept.about(), []string(nil)
+	removable := true
+	for _, w := range group {
+		if w.object() == kept.object() {
+			continue
+		}
+		others, about.also = append(others, w.object()), append(about.also, w)
+		removable = removable && !w.ushers() && w.file == "" && equality.Semantic.DeepEqual(w.MatchPolicy, kept.MatchPolicy) &&
+			equality.Semantic.DeepEqual(w.ReinvocationPolicy, kept.ReinvocationPolicy) && equality.Semantic.DeepEqual(w.SideEffects, kept.SideEffects)
+	}
+	if !removable {
+		about.also = nil
+	}
+	return problem("registered-twice", about, "%s call what %s also calls, %s, for the same requests: each is sent there %d times. Leave one.",
+		report.List(others), kept.object(), pathOf(kept.ClientConfig), len(group))
+}
+
+// weight orders webhooks by what is lost with them: those of usher or in files, which come back, then those whose failure refuses requests.
+func (w entry) weight() (n int) {
+	if w.ushers() || w.file != "" {
+		n += 2
+	}
+	if w.fails() {
+		n += 4
+	}
+	return n
+}
+
+// isNamedAs reports whether two webhooks of a configuration have the same name.
+func (w entry) isNamedAs(other entry) bool {
+	return w.kind == other.kind && w.configuration.Name == other.configuration.Name && w.Name == other.Name
 }
 
 // repeats reports whether two webhooks call the same path of a server for the same requests.
 func (w entry) repeats(other entry) bool {
 	same := w.kind == other.kind && connectivity.TargetOf(w.ClientConfig) == connectivity.TargetOf(other.ClientConfig) &&
-		pathOf(w.ClientConfig) == pathOf(other.ClientConfig)
-	return same && equality.Semantic.DeepEqual(w.Rules, other.Rules) && equality.Semantic.DeepEqual(w.NamespaceSelector, other.NamespaceSelector) &&
-		equality.Semantic.DeepEqual(w.ObjectSelector, other.ObjectSelector) && equality.Semantic.DeepEqual(w.MatchConditions, other.MatchConditions)
+		pathOf(w.ClientConfig) == pathOf(other.ClientConfig) && !w.isNamedAs(other)
+	return same && equality.Semantic.DeepEqual(w.Rules, other.Rules) && selector.Of(w.NamespaceSelector).Equal(selector.Of(other.NamespaceSelector)) &&
+		selector.Of(w.ObjectSelector).Equal(selector.Of(other.ObjectSelector)) && equality.Semantic.DeepEqual(w.MatchConditions, other.MatchConditions)
 }

@@ -137,13 +137,13 @@ func faults() []planted {
 			w["rules"] = rules("", "v1", "pods/binding", "CREATE", "Namespaced")
 			w["objectSelector"] = kubetest.Object{"matchLabels": kubetest.Object{"app": "web"}}
 		}},
-		{name: "singular", want: "rule-unknown-resource", change: few("", "v1", "pod", "CREATE", "Namespaced"), says: []string{"did you mean pods?", `"value":"pods"`}},
+		{name: "singular", want: "rule-unknown-resource", change: few("", "v1", "pod", "CREATE", "Namespaced"), says: []string{"did you mean pods?"}},
 		{name: "kind", want: "rule-unknown-resource", change: few("apps", "v1", "Deployment", "CREATE", "Namespaced"), says: []string{"did you mean deployments?"}},
 		{name: "no-status", want: "rule-unknown-resource", change: few("", "v1", "configmaps/status", "UPDATE", "Namespaced"), says: []string{"no subresource status"}},
 		{name: "core-deployments", want: "rule-wrong-group", change: few("", "v1", "deployments", "CREATE", "Namespaced"), says: []string{"the group apps"}},
 		{name: "old-version", want: "rule-wrong-version", change: few("apps", "v1beta1", "deployments", "CREATE", "Namespaced")},
 		{name: "node-scope", want: "rule-wrong-scope", change: few("", "v1", "nodes", "CREATE", "Namespaced")},
-		{name: "status-create", want: "rule-never-sent", change: few("", "v1", "nodes/status", "CREATE", "Cluster"), says: []string{"only UPDATE", `"value":["UPDATE"]`}},
+		{name: "status-create", want: "rule-never-sent", change: few("", "v1", "nodes/status", "CREATE", "Cluster"), says: []string{"only UPDATE"}},
 		{name: "own-namespace", want: "fail-own-namespace", change: func(w kubetest.Object, s *server) {
 			w["rules"] = rules("", "v1", "pods", "CREATE", "Namespaced")
 			w["namespaceSelector"] = kubetest.Object{"matchExpressions": []kubetest.Object{{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []string{"kube-system"}}}}
@@ -151,7 +151,7 @@ func faults() []planted {
 		{name: "kube-system", want: "fail-kube-system", change: func(w kubetest.Object, s *server) {
 			w["rules"] = rules("", "v1", "pods", "CREATE", "Namespaced")
 			w["namespaceSelector"] = kubetest.Object{"matchExpressions": []kubetest.Object{{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []string{"foreign"}}}}
-		}, says: []string{`"kube-system"`}},
+		}, says: []string{`kube-system`}},
 		{name: "leases", want: "fail-leases", change: leases("UPDATE")},
 		{name: "node-status", want: "fail-nodes", change: about("", "v1", "nodes/status", "UPDATE", "*")},
 		{name: "token-reviews", want: "fail-token-reviews", before: 37, change: about("authentication.k8s.io", "v1", "tokenreviews", "CREATE", "*")},
@@ -191,7 +191,7 @@ func faults() []planted {
 		{name: "two-typos", want: "rule-unknown-resource", change: func(w kubetest.Object, _ *server) {
 			w["rules"] = rules("", "v1", "pod", "CREATE", "Namespaced")
 			w["rules"].([]kubetest.Object)[0]["resources"] = []string{"pod", "secret"}
-		}, says: []string{`"value":"pods"`, `"value":"secrets"`}},
+		}, says: []string{"mean pods?", "mean secrets?"}},
 		{name: "old-reviews", want: "review-version-v1", change: set("admissionReviewVersions", []string{"v1beta1"})},
 	}
 }
