@@ -33,6 +33,7 @@ func TestCommandGoldens(t *testing.T) {
 		"steps-effective-pod": {"steps --effective -f samples/manifests/deployment.yaml -n batch --as ann --config samples/policies/overrides.yaml denied-names", 0},
 		"steps-effective.json": {"steps --effective -o json -n batch --as ann --as-group security --cluster-dir samples/cluster " +
 			"--config samples/policies/overrides.yaml -f samples/reviews/validate-pods/overrides-old-names.json denied-names", 0},
+		"rules-export":     {"rules export --config samples/policies/rules.yaml", 0},
 		"review-help":      {"review --help", 0},
 		"review-text":      {"review samples/manifests/pods.yaml", 1},
 		"review-explain":   {"review --explain --suite core samples/manifests/pods.yaml", 1},

@@ -103,6 +103,19 @@ func (r *Rule) expressions() Expressions {
 	return Expressions{Conditions: r.MatchConditions, Variables: r.Variables, Validations: r.Validations}
 }
 
+// Unchanged returns for each validation the parts of the object of which an update must leave all unchanged for a violation to pass, as paths of
+// fields; nil: none passes. The rule must have been checked.
+func (r *Rule) Unchanged() (all [][][]string) {
+	for _, v := range r.compiled.program.validations {
+		if r.compiled.ratchets {
+			all = append(all, v.kept)
+		} else {
+			all = append(all, nil)
+		}
+	}
+	return all
+}
+
 // Rules returns the requests that the rules are for, as rules of a webhook.
 func (r Rules) Rules() (all []admit.Rule) {
 	for i := range r {
