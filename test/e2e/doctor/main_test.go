@@ -94,6 +94,18 @@ metadata: {name: blue, labels: {team: blue}}
 apiVersion: v1
 kind: Namespace
 metadata: {name: bare}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: red}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: blue}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: bare}
 `
 
 var namespaces = []string{"red", "blue", "bare"}

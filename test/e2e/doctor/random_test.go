@@ -167,7 +167,7 @@ type thing struct {
 }
 
 var (
-	podSpec     = object{"containers": []any{object{"name": "a", "image": "a"}}}
+	podSpec     = object{"serviceAccountName": "default", "containers": []any{object{"name": "a", "image": "a"}}}
 	deployments = thing{"apps/v1", "Deployment", "/apis/apps/v1/*/deployments", false, object{"spec": object{
 		"selector": object{"matchLabels": object{"x": "y"}}, "template": object{"metadata": object{"labels": object{"x": "y"}}, "spec": podSpec}}}}
 	pods   = thing{"v1", "Pod", "/api/v1/*/pods", false, object{"spec": podSpec}}
