@@ -124,12 +124,11 @@ lint: ## gofmt, golangci-lint (see .golangci.yml), go.mod is tidy: some ten minu
 golden: ## rewrite the goldens from what the code does, with the pictures of terminals; read the diff before you commit it; STEP=name: those of a new step, in seconds
 ifdef STEP
 	go test ./test/promises -run '^TestGoldenStepTables$$|^TestGoldens$$/^/^$(STEP)' -update
-	cd usherctl && go test ./promises -run '^TestGolden(Refusals|Schemas|PolicyPage)$$' -update
+	cd usherctl && go test ./promises -run '^TestGolden(Schemas|PolicyPage)$$' -update
 	cd usherctl && go test ./process -run '^TestCommandGoldens$$/^(steps|steps.json|review-other-policy)$$' -update
 else
 	go test ./test/promises -run '^(TestGoldenStepTables|TestGoldens)$$' -update
 	go test ./test/promises ./test/process ./deploy/monitoring -run Golden -update
-	cd usherctl && go test ./promises -run '^TestGoldenRefusals$$' -update
 	cd usherctl && go test ./promises ./process ./scaffold -run Golden -update
 	@$(MAKE) --no-print-directory terminals
 endif

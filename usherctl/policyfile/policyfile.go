@@ -39,8 +39,7 @@ func Parse(ctx context.Context, raw []byte, schema config.Schema) (*config.Polic
 
 // Problems returns why an API server would refuse what a policy adds to pods.
 func Problems(ctx context.Context, policy *config.Policy) (problems []error) {
-	trials := policy.Trials()
-	if len(trials) == 0 {
+	if len(policy.Trials()) == 0 {
 		return nil
 	}
 	e, err := engine.New(ctx, engine.Cluster{})
@@ -48,7 +47,12 @@ func Problems(ctx context.Context, policy *config.Policy) (problems []error) {
 		return []error{err}
 	}
 	defer e.Close()
-	for _, t := range trials {
+	return ProblemsBy(ctx, e, policy)
+}
+
+// ProblemsBy returns why an API server that is empty would refuse what a policy adds to pods.
+func ProblemsBy(ctx context.Context, e *engine.Engine, policy *config.Policy) (problems []error) {
+	for _, t := range policy.Trials() {
 		text, err := json.Marshal(t.Pod)
 		if err != nil {
 			return append(problems, err)

@@ -80,7 +80,7 @@ func (o *options) addTo(set *pflag.FlagSet, suites []string) {
 	set.SortFlags = false
 	set.StringVar(&o.run, "run", "", "run only the cases whose names this regular expression matches")
 	set.BoolVar(&o.update, "update", false, "rewrite what failing cases expect, in their files, and print what is changed")
-	set.BoolVar(&o.coverage, "coverage", false, "also list the steps, parts of policies and refusals that no case covers")
+	set.BoolVar(&o.coverage, "coverage", false, "also list the steps and parts of policies that no case covers")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one per line")
 	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")

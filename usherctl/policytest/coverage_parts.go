@@ -16,6 +16,9 @@ func (t *policyTree) share() PolicyShare {
 	shown, all := 0, 0
 	var within []any
 	for _, p := range t.parts {
+		if p.step != "" {
+			continue
+		}
 		if p.leaf {
 			all++
 			if p.shown {
@@ -40,13 +43,16 @@ func hasPrefix(path, prefix []any) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
 }
 
-// notMeasured says of which sections nothing is known.
+// notMeasured says what cannot be left out.
 func (t *policyTree) notMeasured() (texts []string) {
 	sections, _ := t.value.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(unmeasured)) {
 		if _, found := sections[name]; found {
 			texts = append(texts, fmt.Sprintf("%s of %s, %s", name, t.file, unmeasured[name]))
 		}
+	}
+	for _, path := range t.needed {
+		texts = append(texts, fmt.Sprintf("%s:%d  %s, without which the policy is invalid", t.file, t.lineOf(path), t.nameOf(path)))
 	}
 	return texts
 }

@@ -3,41 +3,44 @@ package policytest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 
 	kyaml "sigs.k8s.io/yaml"
 
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/yamlnode"
 )
 
-// Cover returns what results show of the steps, the policies and the refusals. A part of a policy is shown if some case would
-// have another result without it, so all cases are run again for each part until one differs.
+// Cover returns what results cover of the steps and the policies: a part is covered if some case fails without it. Only steps run
+// again, on the requests that were recorded, and for each part until a case fails.
 func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 	w := p.newInstances(ctx)
-	defer w.pool.Close()
+	defer w.close()
 	coverer := coverer{instances: w, byPolicy: map[string]*policyTree{}}
-	broken := 0
+	failed := 0
 	for _, r := range results {
-		if r.got != nil {
+		if r.Report.Verdict == report.Passed {
 			coverer.add(r)
 		} else {
-			broken++
+			failed++
 		}
 	}
-	w.make(coverer.settings)
-	c := Coverage{Policies: []PolicyShare{}, Steps: stepsOf(results, w.made), Refusals: refusalsOf(results, w.made)}
 	coverer.measure()
+	c, steps := Coverage{Policies: []PolicyShare{}}, map[string]bool{}
 	for _, tree := range coverer.trees {
 		c.Policies = append(c.Policies, tree.share())
 		c.NotMeasured = append(c.NotMeasured, tree.notMeasured()...)
+		for _, p := range tree.parts {
+			if p.step != "" {
+				steps[p.step] = steps[p.step] || p.shown
+			}
+		}
 	}
-	if broken > 0 {
-		c.NotMeasured = append(c.NotMeasured, fmt.Sprintf("%d of %d cases, which could not be run", broken, len(results)))
+	if c.Steps = shareOf(steps); failed > 0 {
+		c.NotMeasured = append(c.NotMeasured, fmt.Sprintf("%d of %d cases, which do not pass", failed, len(results)))
 	}
 	return c
 }
@@ -52,8 +55,9 @@ type coverer struct {
 
 // part is a part of a policy that can be left out.
 type part struct {
-	path  []any // keys and indices
-	leaf  bool  // no part of it can be left out
+	path  []any // keys and indices; of a step none
+	step  string
+	leaf  bool // no part of it can be left out
 	shown bool
 }
 
@@ -76,18 +80,16 @@ func (c *coverer) add(r Result) {
 		if tree.lines = yamlnode.Parse([]byte(s.policy)); err != nil {
 			return
 		}
-		tree.addParts(c.instances, tree.value, nil)
+		tree.addParts(c.instances, tree.value, nil, false)
 		c.byPolicy[s.policy] = tree
 		c.trees = append(c.trees, tree)
 	}
 	tree.results[s] = append(tree.results[s], r)
 }
 
-// remarks are keys of overrides whose values are only shown; texts are keys of refusal texts; unmeasured are sections that
-// cases cannot show.
+// remarks are keys of overrides whose values are only shown; unmeasured are sections that cases cannot show.
 var (
 	remarks    = []string{"ticket", "reason"}
-	texts      = []string{"message", "messageExpression"}
 	unmeasured = map[string]string{"limits": "how many reviews are decided in a second: each case is reviewed alone"}
 )
 
@@ -97,36 +99,34 @@ type child struct {
 	value any
 }
 
-// measure finds out which parts a case shows. Clusters are opened once for all policies.
+// measure finds out which parts a case covers. Clusters are opened once for all policies.
 func (c *coverer) measure() {
 	c.eachPlace(c.settings, func(at place, opened opened, err error) {
 		if err != nil {
 			return // the results say so
 		}
 		for _, tree := range c.trees {
-			for _, p := range tree.parts {
-				for under, results := range tree.results {
-					if p.shown || under.place != at {
-						continue
+			for under, results := range tree.results {
+				if under.place != at {
+					continue
+				}
+				was := c.under(under, opened)
+				tree.addSteps(was)
+				for _, p := range tree.parts {
+					acts := func(r Result) bool { return r.acts(p.step) }
+					if other := under; !p.shown && (p.step == "" || slices.ContainsFunc(results, acts)) {
+						other.policy = tree.removed(p)
+						p.shown = c.fails(was, c.under(other, opened), results)
 					}
-					other := under
-					other.policy = tree.without(p.path)
-					p.shown = c.differs(c.under(other, opened), results, p.isText())
 				}
 			}
 		}
 	})
 }
 
-// isText reports whether a part is a text of refusals.
-func (p *part) isText() bool {
-	key, _ := p.path[len(p.path)-1].(string)
-	return slices.Contains(texts, key)
-}
-
-// differs reports whether some case has another result in an instance, in its substance or also in its texts.
-func (c *coverer) differs(w *instance, results []Result, withTexts bool) bool {
-	if w.err != nil {
+// fails reports whether some of the cases that passed in an instance fails in another one.
+func (c *coverer) fails(was, now *instance, results []Result) bool {
+	if now.err != nil {
 		return false
 	}
 	var found atomic.Bool
@@ -134,31 +134,13 @@ func (c *coverer) differs(w *instance, results []Result, withTexts bool) bool {
 		if found.Load() {
 			return
 		}
-		r, err := newRun(c.ctx, w, results[i].Case)
-		if err != nil || !equal(visible(r.got, withTexts), visible(results[i].got, withTexts)) {
+		again := run{c: results[i].Case}
+		var err, errGot error
+		again.report, err = now.replay(c.ctx, was, results[i])
+		again.got, errGot = actual(again.report)
+		if err == nil && errGot == nil && len(again.compare()) > 0 {
 			found.Store(true)
 		}
 	})
 	return found.Load()
-}
-
-// visible returns what can be expected of a result, without steps that did nothing. Without texts, it has no messages: a rule
-// that is quoted in the refusal of another is not shown by it.
-func visible(got map[string]any, withTexts bool) map[string]any {
-	only := maps.Clone(got)
-	steps, _ := got["steps"].(map[string]any)
-	only["steps"] = sortedSteps(nil, steps)
-	if withTexts {
-		return only
-	}
-	warnings, _ := got["warnings"].([]any)
-	only["message"], only["warnings"] = "", json.Number(fmt.Sprint(len(warnings)))
-	var causes []any
-	list, _ := got["causes"].([]any)
-	for _, each := range list {
-		cause, _ := each.(map[string]any)
-		causes = append(causes, []any{cause["reason"], cause["field"]})
-	}
-	only["causes"] = causes
-	return only
 }

@@ -18,6 +18,7 @@ import (
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/config"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/policyfile"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -78,6 +79,7 @@ type instances struct {
 	problems map[string]error
 	made     map[setting]*instance
 	pool     *review.Pool
+	judge    *engine.Engine // of what policies add to pods; nil until one adds something
 	// shipped returns why the shipped webhook configurations keep requests from routes, see review.Shipped.
 	shipped func(routes []admit.Route, clusterDir string) (func(admit.Route, *admit.Request) string, error)
 }
@@ -160,6 +162,8 @@ func (w *instances) open(at place) (o opened, err error) {
 	}
 	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory " +
 		"with manifests"}}
+	o.catalogue, o.kinds = requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, gates)), requests.Types(w.Suites)
+	o.steps, _ = w.Suites.Steps()
 	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
 	if err != nil || at.cluster == "" {
 		return o, err
@@ -172,15 +176,17 @@ func (w *instances) open(at place) (o opened, err error) {
 // opened is an instance with a cluster, and what is asked of that.
 type opened struct {
 	suite.Instance
-	objects []*unstructured.Unstructured
-	missing *questions
+	catalogue requests.Catalogue
+	kinds     review.Kinds
+	steps     []string
+	objects   []*unstructured.Unstructured
+	missing   *questions
 }
 
 // under returns the instance of a setting in an opened cluster.
 func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool,
-		catalogue: requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, opened.Gates)), kinds: requests.Types(w.Suites)}
-	made.steps, _ = w.Suites.Steps()
+	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool, catalogue: opened.catalogue, kinds: opened.kinds,
+		steps: opened.steps}
 	opened.Now = func() time.Time { return s.at }
 	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
 		return made
@@ -203,7 +209,10 @@ func (w *instances) policy(text string) (*config.Policy, error) {
 	if policy, known := w.policies[text]; known {
 		return policy, w.problems[text]
 	}
-	policy, problems := policyfile.Parse(w.ctx, []byte(text), w.schema)
+	policy, problems := config.Parse([]byte(text), w.schema)
+	if len(problems) == 0 && len(policy.Trials()) > 0 {
+		problems = w.trials(policy)
+	}
 	w.policies[text] = policy
 	if len(problems) > 0 {
 		var lines []string
@@ -213,6 +222,25 @@ func (w *instances) policy(text string) (*config.Policy, error) {
 		w.problems[text] = fmt.Errorf("config: the policy is invalid:\n  %s", strings.Join(lines, "\n  "))
 	}
 	return policy, w.problems[text]
+}
+
+// trials returns why an API server would refuse what a policy adds to pods.
+func (w *instances) trials(policy *config.Policy) []error {
+	if w.judge == nil {
+		var err error
+		if w.judge, err = engine.New(w.ctx, engine.Cluster{}); err != nil {
+			return []error{err}
+		}
+	}
+	return policyfile.ProblemsBy(w.ctx, w.judge, policy)
+}
+
+// close closes the API servers.
+func (w *instances) close() {
+	w.pool.Close()
+	if w.judge != nil {
+		w.judge.Close()
+	}
 }
 
 // inCase names a setting of the request as a case has it.
@@ -227,9 +255,14 @@ func inCase(name, value string) string {
 	return name + ": " + value
 }
 
+// chooser returns how the routes of a case are chosen.
+func (w *instance) chooser(path string) review.Chooser {
+	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}
+}
+
 // review lets the API server judge what is sent, with another body. An AdmissionReview goes to the routes that it would be sent to.
 func (w *instance) review(ctx context.Context, s sent, path string, body []byte) (report.Report, error) {
-	chooser := review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}
+	chooser := w.chooser(path)
 	var err error
 	if !s.IsReview() {
 		in := review.Cluster{Objects: w.objects, Routes: w.routes, Path: path}
@@ -241,11 +274,34 @@ func (w *instance) review(ctx context.Context, s sent, path string, body []byte)
 	if err != nil {
 		return report.Report{}, err
 	}
-	w.missing.Lock()
-	defer w.missing.Unlock()
-	w.missing.TakeUnknown() // what was asked before
-	choice.TakeUnknown = w.missing.TakeUnknown
+	defer w.asking(&choice)()
+	choice.Recorded = true
 	return review.Run(ctx, s.Document, body, choice, w.kinds), nil
+}
+
+// asking makes a choice note what is not known of the cluster. One case at a time asks, until the returned function is called.
+func (w *instance) asking(c *review.Choice) (end func()) {
+	w.missing.Lock()
+	w.missing.TakeUnknown() // what was asked before
+	c.TakeUnknown = w.missing.TakeUnknown
+	return w.missing.Unlock
+}
+
+// replay returns what becomes of a case in an instance, by the requests that were recorded in another one: only steps run.
+func (w *instance) replay(ctx context.Context, was *instance, r Result) (report.Report, error) {
+	now, err := w.chooser(r.Case.Path).Choose(r.sent.body)
+	if err != nil {
+		return report.Report{}, err
+	}
+	before, err := was.chooser(r.Case.Path).Choose(r.sent.body)
+	if err != nil {
+		return report.Report{}, err
+	}
+	defer w.asking(&now)()
+	if r.sent.IsReview() {
+		return review.Run(ctx, r.sent.Document, r.sent.body, now, w.kinds), nil
+	}
+	return review.Replay(ctx, r.sent.body, r.Report, before, now)
 }
 
 // covers reports whether a route is for a kind of object.

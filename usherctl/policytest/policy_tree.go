@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/report"
 )
 
 // policyTree is a policy as a tree of parts.
@@ -13,12 +16,13 @@ type policyTree struct {
 	value      any
 	lines      *yaml.Node
 	parts      []*part
+	needed     [][]any              // sections and elements that cannot be left out, alone or with what they are in
 	results    map[setting][]Result // those under the policy
 }
 
 // addParts adds the parts below a value that can be left out, and reports whether there are any. The policy without a part must
-// be valid.
-func (t *policyTree) addParts(w *instances, value any, path []any) (some bool) {
+// be valid: what is not is needed, unless it can be left out together with what it is within.
+func (t *policyTree) addParts(w *instances, value any, path []any, within bool) (some bool) {
 	for _, child := range childrenOf(value, path) {
 		if name, ok := child.path[0].(string); len(child.path) == 1 && ok && (unmeasured[name] != "" || name == "apiVersion" || name == "kind") {
 			continue
@@ -32,8 +36,10 @@ func (t *policyTree) addParts(w *instances, value any, path []any) (some bool) {
 		if removable {
 			t.parts = append(t.parts, &part{path: child.path})
 			some = true
+		} else if _, element := child.path[len(child.path)-1].(int); !within && (element || len(child.path) == 1) {
+			t.needed = append(t.needed, child.path)
 		}
-		below := t.addParts(w, child.value, child.path)
+		below := t.addParts(w, child.value, child.path, within || removable)
 		if removable {
 			t.parts[at].leaf = !below
 		}
@@ -72,6 +78,43 @@ func childrenOf(value any, path []any) (all []child) {
 // without returns the policy without a part, as JSON.
 func (t *policyTree) without(path []any) string {
 	return string(asJSON(removed(t.value, path)))
+}
+
+// addSteps adds the steps of an instance that are on and have something to do.
+func (t *policyTree) addSteps(w *instance) {
+	for _, route := range w.routes {
+		for _, s := range route.Chain.Steps() {
+			known := slices.ContainsFunc(t.parts, func(p *part) bool { return p.step == s.Name })
+			if !known && !s.Idle && s.Mode != admit.Off {
+				t.parts = append(t.parts, &part{step: s.Name})
+			}
+		}
+	}
+}
+
+// acts reports whether a step changed or refused something in a result.
+func (r Result) acts(step string) bool {
+	return slices.ContainsFunc(r.Report.Calls, func(c report.Call) bool {
+		return slices.ContainsFunc(c.Steps, func(s report.Step) bool { return s.Name == step && len(s.Patch)+len(s.Refused) > 0 })
+	})
+}
+
+// removed returns the policy without a part, or with a step that is off, as JSON.
+func (t *policyTree) removed(p *part) string {
+	if p.step == "" {
+		return t.without(p.path)
+	}
+	policy, _ := t.value.(map[string]any)
+	modes, _ := policy["modes"].(map[string]any)
+	return string(asJSON(with(policy, "modes", with(modes, p.step, "off"))))
+}
+
+// with returns a copy of a mapping with another member.
+func with(mapping map[string]any, key string, value any) map[string]any {
+	other := map[string]any{}
+	maps.Copy(other, mapping)
+	other[key] = value
+	return other
 }
 
 // removed returns a copy of a value without a part.

@@ -23,13 +23,14 @@ type Result struct {
 	Case   *Case
 	Report report.Report
 	got    map[string]any // what each member of expect is compared with; nil if the case could not be run
+	sent   sent
 }
 
 // Run runs cases in parallel, and returns the results in the order of the cases. done is called after each, with how many
 // are done.
 func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result {
 	w, settings := p.newInstances(ctx), make([]setting, len(all))
-	defer w.pool.Close()
+	defer w.close()
 	results, problems := make([]Result, len(all)), make([]error, len(all))
 	var used []setting
 	for i, c := range all {
@@ -133,7 +134,7 @@ func runIn(ctx context.Context, w *instance, c *Case, err error) Result {
 	if err != nil {
 		return c.broken(err)
 	}
-	r := Result{c, run.report, run.got}
+	r := Result{c, run.report, run.got, run.sent}
 	r.Report.Findings = run.compare()
 	if run.report.Verdict == report.Allowed && c.Once == "" {
 		r.Report.Findings = append(r.Report.Findings, run.again()...)

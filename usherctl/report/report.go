@@ -159,6 +159,7 @@ type Call struct {
 	Patch   []Operation `json:"patch,omitempty"`
 
 	Before    json.RawMessage `json:"-"` // the object as it was sent; asked for with Choice.Documents
+	Review    []byte          `json:"-"` // the AdmissionReview; asked for with Choice.Recorded
 	FailedFor []string        `json:"-"` // what the step that failed asked for, and is not known here
 
 	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.

@@ -54,11 +54,16 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 		if err != nil {
 			return engine.Answer{}, err
 		}
-		gvk := schema.GroupVersionKind(d.Request.Kind)
-		call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), unknown(d.Request.Object.Sent(), typeOf(gvk, nil)), after)...)
+		warnDropped(&call, d, after)
 	}
 	a.calls[w.Name] = append(a.calls[w.Name], call)
 	return answered(d, call)
+}
+
+// warnDropped adds warnings of the fields of a patch that the API server drops.
+func warnDropped(call *report.Call, d handlers.Decision, after json.RawMessage) {
+	gvk := schema.GroupVersionKind(d.Request.Kind)
+	call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), unknown(d.Request.Object.Sent(), typeOf(gvk, nil)), after)...)
 }
 
 func tooLarge(path string, review []byte) report.Call {

@@ -29,6 +29,7 @@ type Choice struct {
 	NotCalled []report.NotCalled // that are for such requests, but not for this one
 	Hint      string             // what to try when none is called
 	Documents bool               // keep the object after each step: Step.After
+	Recorded  bool               // keep the review of each call, for Replay
 	// Assumed reports that the stored object of an update is not known, and taken to be the object itself.
 	Assumed bool
 	// TakeUnknown returns and clears the recorded requests for what is not known here. Nil: all is known.

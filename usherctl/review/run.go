@@ -118,6 +118,9 @@ func callRoute(ctx context.Context, route admit.Route, body []byte, choice Choic
 // decide lets one route decide.
 func decide(ctx context.Context, route admit.Route, body []byte, choice Choice) (call report.Call, d handlers.Decision) {
 	call.Path = route.Path
+	if choice.Recorded {
+		call.Review = bytes.Clone(body)
+	}
 	var before []report.Operation
 	d = handlers.Decide(ctx, route, body, func(req *admit.Request, done admit.StepResult) {
 		var now []report.Operation
