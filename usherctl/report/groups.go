@@ -86,7 +86,7 @@ func Light(r Report) Report {
 	calls := r.Calls
 	r.Calls = make([]Call, len(calls))
 	for i, c := range calls {
-		r.Calls[i] = Call{Path: c.Path, Outcome: c.Outcome, Message: c.Message, Refusal: c.Refusal}
+		r.Calls[i] = Call{Path: c.Path, Configuration: c.Configuration, Webhook: c.Webhook, Outcome: c.Outcome, Message: c.Message, Refusal: c.Refusal}
 	}
 	return r
 }

@@ -49,6 +49,45 @@ webhooks:
    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: meshed}}, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}
 `
 
+// TestAnswers: webhooks of others answer as a file says. What it does not answer is not judged.
+func TestAnswers(t *testing.T) {
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: meshed}, spec: {containers: [{name: c, image: i}]}}"
+	const to = "{webhook: inject.mesh.example, "
+	for _, c := range []struct {
+		answers, says string
+		code          int
+	}{
+		{to + `allowed: true, warnings: [slow], patch: [{op: add, path: /spec/containers/-, value: {name: proxy, image: p}}]}`, "inject.mesh.example (mesh)  mutated\n    warning: slow", 0},
+		{to + `allowed: true, patch: [{op: add, path: /spec/containers/-, value: {name: proxy, image: p}}]}`, "+    image: p\n+    imagePullPolicy: Always\n+    name: proxy", 0},
+		{to + `allowed: true, patch: [{op: add, path: /spec/containers/0/imagePullPolicy, value: Sometimes}]}`, `invalid: spec.containers[0].imagePullPolicy: Unsupported value: "Sometimes"`, 1},
+		{to + `allowed: true, patch: [{op: remove, path: /spec/absent}]}`, "message: its patch cannot be applied: ", 2},
+		{to + `allowed: true, patch: [{op: replace, path: /spec/containers, value: 1}]}`, "invalid: MutatingAdmissionWebhook: ", 1},
+		{to + `allowed: false, code: 422, message: wrong}`, "inject.mesh.example (mesh)  denied\n    message: wrong", 1},
+		{to + `allowed: false, message: wrong, match: {namespace: meshed, resource: pods, operation: CREATE}}`, "inject.mesh.example (mesh)  denied\n    message: wrong", 1},
+		{to + `match: {namespace: n}, allowed: false}`, "its answer is not known", 2},
+		{to + `match: {resource: pods/status}, allowed: false}`, "its answer is not known", 2},
+		{to + `match: {operation: UPDATE}, allowed: false}, ` + to + `allowed: true}`, "1 allowed", 0},
+		{to + `allow: true}`, `answers.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "allow"`, 2},
+		{to + `allowed: true}, {webhook: x.example}`, "answer 2: allowed: true or false is missing", 2},
+		{to + `allowed: false, patch: []}`, "answer 1: patch: a refusal has none", 2},
+		{`{webhook: validate-pods.usher.dev, allowed: true}`, "is usher's own", 2},
+	} {
+		t.Run(c.answers, func(t *testing.T) {
+			cluster, answers := t.TempDir(), filepath.Join(t.TempDir(), "answers.yaml")
+			if err := errors.Join(os.WriteFile(filepath.Join(cluster, "all.yaml"), []byte(around), 0o600),
+				os.WriteFile(answers, []byte("["+c.answers+"]"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			code := command.Run(t.Context(), tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: strings.NewReader(pod), Out: &out, Err: &out}},
+				[]string{"review", "--suite=core", "--cluster-dir", cluster, "--answers", answers, "-"})
+			if code != c.code || !strings.Contains(out.String(), c.says) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, &out)
+			}
+		})
+	}
+}
+
 // TestAPIServer: the verdict is that of an API server with the objects of the files, and what else than usher had a part in it is named.
 func TestAPIServer(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: %N}, spec: {containers: [{name: c, image: i%S}]}}"

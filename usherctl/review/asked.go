@@ -28,23 +28,26 @@ import (
 type asking struct {
 	mu     sync.Mutex // the API server calls validating webhooks side by side
 	choice Choice
-	calls  map[string][]report.Call // by the names of webhooks, each in the order of its rounds
+	calls  map[string][]report.Call // by callKey, each in the order of its rounds
 }
 
 type askingKey struct{}
 
-// answerOf answers the call of a webhook. The answers of others are not known.
+// answerOf answers the call of a webhook. The answers of others are those of a file, or not known.
 func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.Answer, error) {
 	a, _ := ctx.Value(askingKey{}).(*asking)
-	if a == nil || !strings.HasSuffix(w.Name, ".usher.dev") {
+	if a == nil {
 		return engine.Answer{}, engine.ErrNoAnswer
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !strings.HasSuffix(w.Name, ".usher.dev") {
+		return a.foreign(w, review)
 	}
 	i := slices.IndexFunc(a.choice.chooser.Routes, func(r admit.Route) bool { return r.Path == w.Path })
 	if i < 0 {
 		return engine.Answer{}, engine.ErrNoAnswer
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	call, d := decide(ctx, a.choice.chooser.Routes[i], review, a.choice)
 	if len(review) > handlers.MaxBody {
 		call, d = tooLarge(w.Path, review), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
@@ -56,7 +59,7 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 		}
 		warnDropped(&call, d, after)
 	}
-	a.calls[w.Name] = append(a.calls[w.Name], call)
+	a.calls[callKey(w)] = append(a.calls[callKey(w)], call)
 	return answered(d, call)
 }
 
@@ -65,6 +68,8 @@ func warnDropped(call *report.Call, d handlers.Decision, after json.RawMessage) 
 	gvk := schema.GroupVersionKind(d.Request.Kind)
 	call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), unknown(d.Request.Object.Sent(), typeOf(gvk, nil)), after)...)
 }
+
+func callKey(w engine.Registered) string { return w.Configuration + "/" + w.Name }
 
 func tooLarge(path string, review []byte) report.Call {
 	return report.Call{Path: path, Outcome: string(handlers.Invalid), Code: http.StatusRequestEntityTooLarge,
@@ -80,17 +85,17 @@ func answered(d handlers.Decision, call report.Call) (engine.Answer, error) {
 	return engine.Answer{Body: text}, err
 }
 
-// ask lets the API server judge a request, and returns its verdict and the calls of usher, in their order.
+// ask lets the API server judge a request, and returns its verdict and the calls with an answer, in their order.
 func (c Choice) ask(ctx context.Context, r engine.Request) (engine.Verdict, []report.Call) {
 	a := &asking{choice: c, calls: map[string][]report.Call{}}
 	v := c.api.engine.Judge(context.WithValue(ctx, askingKey{}, a), r)
 	var calls []report.Call
 	for _, call := range v.Calls {
-		ours := a.calls[call.Name]
-		if call.Round >= len(ours) {
+		answered := a.calls[callKey(call.Registered)]
+		if call.Round >= len(answered) {
 			continue
 		}
-		is := ours[call.Round]
+		is := answered[call.Round]
 		if call.Round > 0 {
 			is.Round = call.Round + 1
 		}
@@ -166,7 +171,8 @@ func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.R
 	r.Plugins = pluginsOf(v, choice.Documents)
 	r.After, r.Stored = merged(r.Before, v.Plugins), v.Object
 	r.notCalled(req, choice, v)
-	if len(r.Calls) == 0 {
+	routed := slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Path != "" })
+	if !routed {
 		r.Verdict = report.Skipped
 	}
 	r.judge()
@@ -175,7 +181,7 @@ func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.R
 	if d.Workload != nil {
 		r.workload(ctx, d, choice)
 	}
-	if len(r.Calls) > 0 {
+	if routed {
 		v.Unjudged = append(v.Unjudged, choice.notKnown(req)...)
 	}
 	for _, what := range v.Unjudged {
@@ -221,8 +227,9 @@ var callers = []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
 
 // refusedBy notes a refusal that is none of usher's. What a webhook without an answer may change is not judged.
 func (r *reviewed) refusedBy(v engine.Verdict, kind schema.GroupVersionKind) {
+	told := slices.ContainsFunc(r.Calls, func(c report.Call) bool { return !passed(c) })
 	switch {
-	case v.Refusal == nil, slices.Contains(callers, v.By), v.Code == http.StatusMethodNotAllowed: // no API server gets such a request
+	case v.Refusal == nil, told && slices.Contains(callers, v.By), v.Code == http.StatusMethodNotAllowed: // no API server gets such a request
 		return
 	case slices.ContainsFunc(v.Calls, func(c engine.Call) bool { return c.Mutates && errors.Is(c.Err, engine.ErrNoAnswer) }):
 		r.Verdict = report.NotJudged

@@ -47,6 +47,8 @@ type Chooser struct {
 	Path   string // calls this route, whatever the request is; "" for those that an API server would call
 	// In judges the requests of manifests. Nil: an API server that calls the chosen routes, and knows nothing of objects itself.
 	In *API
+	// Answers are those of webhooks that are not usher's. Without one, a request that they are called for is not judged.
+	Answers []GivenAnswer
 	// NotCalled returns why the webhook configurations keep the API server from calling a route, or "". Nil: they never do.
 	NotCalled func(admit.Route, *admit.Request) string
 	// Setting names a setting of the request with a value, or "", for a hint. Nil: as a flag of usherctl review.

@@ -31,6 +31,8 @@ type options struct {
 	gatesSet                          bool // by --feature-gates
 	clusterSource                     flags.Cluster
 	doctor                            bool
+	answersFile                       string
+	answers                           []GivenAnswer // of answersFile
 	registered                        flags.Cluster // where the webhook configurations come from
 }
 
@@ -65,6 +67,9 @@ func Command(env tool.Env) *cobra.Command {
 			return fmt.Errorf("-o %s: must be text, patch, json, junit or review", o.output)
 		}
 		if err := o.checkDoctor(c.Flags()); err != nil {
+			return err
+		}
+		if o.answers, err = ReadAnswers(o.answersFile); err != nil {
 			return err
 		}
 		return reviewFiles(c.Context(), env, o)
@@ -137,6 +142,8 @@ func (o *options) addTo(set *pflag.FlagSet, suites suite.List) {
 		"labels, such as team=web, of Namespaces that are in none of the files (`k=v`); KEY= stands for an empty value")
 	set.StringVar(&o.config, "config", "", "policy file (default: with --cluster=api or --doctor that of the installed usher, else the embedded policy)")
 	o.clusterSource.AddDirTo(set)
+	set.StringVar(&o.answersFile, "answers", "",
+		"file with the answers of webhooks that are not usher's (default: what they are called for is not judged)")
 	set.BoolVar(&o.doctor, "doctor", false, "first say, as usherctl doctor does, which webhooks of the cluster are called, and call only the routes "+
 		"of usher that are registered there and called")
 	set.StringVar(&o.registered.Source, "cluster", "files",

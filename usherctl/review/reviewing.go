@@ -239,7 +239,7 @@ func (r *reviewing) examiner(ctx context.Context, documents []requests.Document)
 }
 
 func (r *reviewing) chooser(documents []requests.Document) (Chooser, error) {
-	c := Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn}
+	c := Chooser{Routes: r.routes, Path: r.o.path, SwitchesOn: r.instance.SwitchesOn, Answers: r.o.answers}
 	if r.o.allRoutes || r.live != nil {
 		return c, nil
 	}

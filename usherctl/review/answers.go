@@ -1,0 +1,138 @@
+package review
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	applier "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/usherctl/engine"
+	"usher.dev/usher/usherctl/report"
+)
+
+// GivenAnswer is the answer of a webhook that is not usher's, as a file gives it.
+type GivenAnswer struct {
+	Webhook string // the name in its configuration
+	Match   struct {
+		Namespace, Resource string // the resource is such as pods or pods/status; empty: any
+		Operation           admissionv1.Operation
+	}
+	Allowed  *bool
+	Code     int // of a refusal; 0: 403
+	Message  string
+	Warnings []string
+	Patch    json.RawMessage // a JSON patch
+}
+
+// ReadAnswers reads a list of answers. The first one that matches a call counts.
+func ReadAnswers(file string) (all []GivenAnswer, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &all)
+	}
+	for i := 0; i < len(all) && err == nil; i++ {
+		if err = all[i].check(); err != nil {
+			err = fmt.Errorf("answer %d: %w", i+1, err)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("--answers %s: %w", file, err)
+	}
+	return all, err
+}
+
+func (a *GivenAnswer) check() error {
+	switch {
+	case a.Webhook == "":
+		return errors.New("webhook: the name of the webhook is missing")
+	case strings.HasSuffix(a.Webhook, ".usher.dev"):
+		return fmt.Errorf("webhook: %s is usher's own, which answers itself", a.Webhook)
+	case a.Allowed == nil:
+		return errors.New("allowed: true or false is missing")
+	case a.Patch == nil:
+		return nil
+	case !*a.Allowed:
+		return errors.New("patch: a refusal has none")
+	}
+	_, err := applier.DecodePatch(a.Patch)
+	return err
+}
+
+func (a *GivenAnswer) matches(w engine.Registered, r *admissionv1.AdmissionRequest) bool {
+	resource := strings.TrimSuffix(r.Resource.Resource+"/"+r.SubResource, "/")
+	return a.Webhook == w.Name && cmp.Or(a.Match.Namespace, r.Namespace) == r.Namespace && cmp.Or(a.Match.Resource, resource) == resource &&
+		cmp.Or(a.Match.Operation, r.Operation) == r.Operation
+}
+
+// foreign answers the call of a webhook that is not usher's from the file. A webhook that is called again finds its patch applied.
+func (a *asking) foreign(w engine.Registered, body []byte) (engine.Answer, error) {
+	var review admissionv1.AdmissionReview // v1beta1 has the same fields
+	if err := json.Unmarshal(body, &review); err != nil {
+		return engine.Answer{}, err
+	}
+	for _, given := range a.choice.chooser.Answers {
+		if !given.matches(w, review.Request) {
+			continue
+		}
+		if !w.Mutates || len(a.calls[callKey(w)]) > 0 {
+			given.Patch = nil
+		}
+		call, response := given.call(w, review.Request), given.response(review.Request)
+		a.calls[callKey(w)] = append(a.calls[callKey(w)], call)
+		review.Request, review.Response = nil, response
+		text, err := json.Marshal(review)
+		return engine.Answer{Body: text}, err
+	}
+	return engine.Answer{}, engine.ErrNoAnswer
+}
+
+func (a *GivenAnswer) response(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	is := &admissionv1.AdmissionResponse{UID: r.UID, Allowed: *a.Allowed, Warnings: a.Warnings}
+	if !is.Allowed {
+		code := cmp.Or(a.Code, http.StatusForbidden)
+		is.Result = &metav1.Status{Message: a.Message, Code: int32(code), Reason: reasonOf(code)}
+	}
+	if a.Patch != nil {
+		is.Patch, is.PatchType = a.Patch, new(admissionv1.PatchTypeJSONPatch)
+	}
+	return is
+}
+
+// call returns the answer as a report shows it.
+func (a *GivenAnswer) call(w engine.Registered, r *admissionv1.AdmissionRequest) report.Call {
+	c := report.Call{Configuration: w.Configuration, Webhook: w.Name, Outcome: string(handlers.Allowed), Code: http.StatusOK, Warnings: a.Warnings}
+	switch {
+	case !*a.Allowed:
+		c.Outcome, c.Message, c.Code = string(handlers.Denied), a.Message, cmp.Or(a.Code, http.StatusForbidden)
+		c.Reason = string(reasonOf(c.Code))
+	case a.Patch != nil:
+		c.Outcome = string(handlers.Mutated)
+		patch, err := applier.DecodePatch(a.Patch)
+		if err == nil {
+			_, err = patch.Apply(r.Object.Raw)
+		}
+		if err = cmp.Or(err, json.Unmarshal(a.Patch, &c.Patch)); err != nil {
+			c.Outcome, c.Code, c.Message = string(handlers.Failed), http.StatusInternalServerError, "its patch cannot be applied: "+err.Error()
+		}
+	}
+	return c
+}
+
+func reasonOf(code int) metav1.StatusReason {
+	if code == http.StatusForbidden {
+		return metav1.StatusReasonForbidden
+	}
+	return ""
+}
