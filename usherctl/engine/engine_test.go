@@ -150,14 +150,15 @@ func TestJudge(t *testing.T) {
 		"status":            {engine.Request{Operation: admissionv1.Update, Kind: podKind, Name: "stored", SubResource: "status", Object: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"stored"},"status":{"reason":"Test"}}`)}, 200, "", `"reason":"Test"`},
 		"binding":           {engine.Request{Kind: podKind, Name: "a", Old: []byte(pod), SubResource: "binding", Object: []byte("{apiVersion: v1, kind: Binding, metadata: {name: a}, target: {kind: Node, name: node}}")}, 201, "", "Success"},
 		"address":           {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}")}, 201, "", `"clusterIP":"`},
-		"given address":     {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 172.20.3.4, ports: [{port: 80, nodePort: 30001}], type: NodePort}}")}, 201, "", `"clusterIP":"172.20.3.4"`},
+		"given address":     {engine.Request{Object: []byte("{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 172.20.3.4, ports: [{port: 80, nodePort: 30001}], type: NodePort}}")}, 201, "", "whether 172.20.3.4 is in the range of the cluster's Services, and free, is not known"},
+		"question":          {engine.Request{Object: []byte("{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: a}}")}, 201, "", "its answer is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.Operation == "" {
 				c.Operation = admissionv1.Create
 			}
 			v := e.Judge(t.Context(), c.Request)
-			text := string(v.Object) + strings.Join(v.Warnings, "\n")
+			text := string(v.Object) + strings.Join(append(v.Warnings, v.Unjudged...), "\n")
 			if v.Refusal != nil {
 				text += v.Refusal.Message
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis
 func (e *Engine) Judge(ctx context.Context, r Request) Verdict {
 	asked := &asked{Request: r, engine: e}
 	made, err := asked.http()
+	if errors.Is(err, errNoKind) && slices.Contains(answering, asked.Kind.Group) {
+		return Verdict{Code: http.StatusCreated, Unjudged: []string{fmt.Sprintf("a %s is answered by the cluster's own authenticators and authorizers: "+
+			"its answer is not known", asked.Kind.Kind)}}
+	}
 	if errors.Is(err, errNoKind) {
 		return refused(http.StatusNotFound, metav1.StatusReasonNotFound, err.Error())
 	}
@@ -67,6 +72,9 @@ func (r *registries) awaitAddresses(ctx context.Context) {
 }
 
 var errNoKind = errors.New("no matches for kind")
+
+// answering are the groups whose objects are questions to the API server, such as TokenReview.
+var answering = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 func refused(code int, reason metav1.StatusReason, message string) Verdict {
 	return Verdict{Code: code, Refusal: &metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message}}
@@ -227,6 +235,7 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 	body := answer.Body.Bytes()
 	if answer.Code < http.StatusBadRequest {
 		v.Object = r.withoutChance(body)
+		v.Unjudged = append(v.Unjudged, r.addresses()...)
 		return v
 	}
 	if r.Operation == admissionv1.Connect && r.admitted && connects(body) {
@@ -239,6 +248,16 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 	}
 	v.Refusal.Message = r.engine.hosts.Replace(v.Refusal.Message)
 	return v
+}
+
+// addresses says that the address of a new Service, if it asks for one, may not be in the cluster's range, or not be free.
+func (r *asked) addresses() []string {
+	var service corev1.Service
+	if r.Operation != admissionv1.Create || r.Kind != corev1.SchemeGroupVersion.WithKind("Service") || r.SubResource != "" ||
+		yaml.Unmarshal(r.Object, &service) != nil || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.clusterIP: whether %s is in the range of the cluster's Services, and free, is not known", service.Spec.ClusterIP)}
 }
 
 // connects reports whether an API server that refuses to connect has admitted the request, and only misses what the engine has not:

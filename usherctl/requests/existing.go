@@ -79,8 +79,14 @@ func (d Document) AsCreated() (_ Document, existing bool) {
 		unstructured.RemoveNestedField(object.Object, "metadata", name)
 	}
 	delete(object.Object, "status")
-	if object.GetKind() == "Pod" {
+	switch object.GetKind() {
+	case "Pod":
 		unstructured.RemoveNestedField(object.Object, "spec", "ephemeralContainers") // a subresource adds them
+	case "Service":
+		if address, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); address != corev1.ClusterIPNone {
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")
+		}
 	}
 	text, err := json.Marshal(object.Object)
 	if err != nil {
