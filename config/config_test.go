@@ -96,7 +96,7 @@ func TestProblems(t *testing.T) {
 	cases := map[string][]string{
 		``:                     {"the policy is empty"},
 		`{`:                    {"not YAML"},
-		`{env: 5}`:             {`env: Invalid value: 5: must be a list, and is a number`},
+		`{env: 5}`:             {`env: Invalid value: 5: must be a list, but is a number`},
 		"names: {}\nnames: {}": {`key "names" already set`},
 		"names: {denied: ['', Upper, 'a b', ok]}\nsurprise: 1\nlifespan: {label: 'a b', max: 101, tiant: x}": {
 			`surprise: Forbidden: unknown field; the known fields are `, `lifespan.tiant: Forbidden: unknown field; did you mean taint?`, `names.denied[0]`, `names.denied[1]`, `names.denied[2]`,
@@ -114,10 +114,10 @@ func TestProblems(t *testing.T) {
 		"{}\n---\nnames: {denied: [bad]}": {"one YAML document"},
 		"env: []\n...\ngarbage":           {"one YAML document"},
 		"lifespan: {label: a, taint: b}":  {"lifespan.max: Invalid value: 0"},
-		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`: {`overcommit.pools[0].ratios[cpu]: Invalid value: 2: must be text, and is a number; quote it: "2"`},
+		`overcommit: {pools: [{name: x, ratios: {cpu: 2}}]}`: {`overcommit.pools[0].ratios[cpu]: Invalid value: 2: must be a string, but is a number; quote it: "2"`},
 		`{env: [{name: A, value: true}, {name: 3, value: {}}], names: [a], lifespan: {label: a, taint: b, max: "7"}, modes: {lifespan: true}}`: {
-			`env[0].value: Invalid value: true: must be text, and is true or false; write it in quotes`, `env[1].name: Invalid value: 3`, `env[1].value: Invalid value: "{...}"`,
-			`names: Invalid value: "[...]": must be a mapping of denied, and is a list`, `lifespan.max: Invalid value: "7": must be a whole number, without quotes`,
+			`env[0].value: Invalid value: true: must be a string, but is a boolean; quote it`, `env[1].name: Invalid value: 3`, `env[1].value: Invalid value: "{...}"`,
+			`names: Invalid value: "[...]": must be a mapping of denied, but is a list`, `lifespan.max: Invalid value: "7": must be a whole number, without quotes`,
 			`modes[lifespan]: Invalid value: true: must be one of [enforce warn dryrun off]`},
 		`[]`: {"must be a mapping of sections"},
 		`modes: {denied-name: enforce, lifespan: strict}`: {`modes: Invalid value: "denied-name": is not a step; did you mean denied-names?`, `modes[lifespan]: Invalid value: "strict": must be one of [enforce warn dryrun off]`},

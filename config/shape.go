@@ -54,7 +54,7 @@ func readSelf(value any, into any, at *field.Path) field.ErrorList {
 	} else if text, isText := value.(string); isText {
 		err = into.(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	} else {
-		return typeError(value, "text", at)
+		return typeError(value, "a string", at)
 	}
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, abbreviate(value), err.Error())}
@@ -128,11 +128,11 @@ func checkScalar(value any, want reflect.Kind, at *field.Path) field.ErrorList {
 	switch want {
 	case reflect.String:
 		if !isText {
-			return typeError(value, "text", at)
+			return typeError(value, "a string", at)
 		}
 	case reflect.Bool:
 		if !isBool {
-			return typeError(value, "true or false", at)
+			return typeError(value, "a boolean", at)
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		if isText {
@@ -150,18 +150,18 @@ func typeError(value any, want string, at *field.Path) field.ErrorList {
 	found, remedy := "a mapping", ""
 	switch v := value.(type) {
 	case string:
-		found = "text"
+		found = "a string"
 	case bool: // also of the words yes, no, on and off
-		found, remedy = "true or false", "; write it in quotes: YAML reads y, n, yes, no, on and off as true or false"
+		found, remedy = "a boolean", "; quote it: YAML reads y, n, yes, no, on and off as booleans"
 	case float64:
 		found, remedy = "a number", fmt.Sprintf("; quote it: \"%v\"", v)
 	case []any:
 		found = "a list"
 	}
-	if want != "text" {
+	if want != "a string" {
 		remedy = ""
 	}
-	return field.ErrorList{field.TypeInvalid(at, abbreviate(value), "must be "+want+", and is "+found+remedy)}
+	return field.ErrorList{field.TypeInvalid(at, abbreviate(value), "must be "+want+", but is "+found+remedy)}
 }
 
 // abbreviate returns a value as a problem quotes it: nothing of what is large.

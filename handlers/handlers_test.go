@@ -82,7 +82,7 @@ func TestCallersFault(t *testing.T) {
 		text       string
 	}{
 		{"empty", ``, 400, "ends too early"},
-		{"an array", `[]`, 400, "is no AdmissionReview"},
+		{"an array", `[]`, 400, "is not an AdmissionReview"},
 		{"garbage", `hello`, 400, "not JSON"},
 		{"two reviews", podReview + podReview, 400, "something follows"},
 		{"half a review", podReview[:300], 400, "ends too early"},

@@ -18,7 +18,7 @@ import (
 func ReadReview(body []byte) (metav1.TypeMeta, *admit.Request, error) {
 	review, err := document.Parse(body)
 	if err != nil {
-		return metav1.TypeMeta{}, nil, badReview("the body is no AdmissionReview: %v", err)
+		return metav1.TypeMeta{}, nil, badReview("the body is not an AdmissionReview: %v", err)
 	}
 	kind, err := readType(review.Root())
 	if err != nil {
@@ -35,7 +35,7 @@ func readType(root *document.Value) (metav1.TypeMeta, error) {
 	kind := typeOf(root)
 	version, ok := strings.CutPrefix(kind.APIVersion, "admission.k8s.io/")
 	if kind.Kind != "AdmissionReview" || !ok || version != "v1" && version != "v1beta1" {
-		return kind, badReview("kind %.60q of apiVersion %.60q is no AdmissionReview of admission.k8s.io/v1; "+
+		return kind, badReview("kind %.60q of apiVersion %.60q is not an AdmissionReview of admission.k8s.io/v1; "+
 			"`usherctl review -o review FILE` makes one from a manifest", kind.Kind, kind.APIVersion)
 	}
 	return kind, nil

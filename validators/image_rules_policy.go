@@ -46,7 +46,7 @@ func (r *ImageRule) check(at *field.Path) (problems field.ErrorList) {
 	problems = append(problems, checkPatterns(r.Digests, at.Child("digests"))...)
 	problems = append(problems, checkPatterns(r.RefusedTagsExcept, at.Child("refusedTagsExcept"))...)
 	if len(r.RefusedTagsExcept) > 0 && len(r.RefusedTags) == 0 {
-		problems = append(problems, field.Required(at.Child("refusedTags"), "refusedTagsExcept excepts from it"))
+		problems = append(problems, field.Required(at.Child("refusedTags"), "required when refusedTagsExcept is set"))
 	}
 	for i, tag := range r.RefusedTags {
 		if tag == "" || strings.Trim(strings.ToLower(tag), "abcdefghijklmnopqrstuvwxyz0123456789._-*") != "" {

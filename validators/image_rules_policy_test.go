@@ -20,7 +20,7 @@ func TestImageRulesProblems(t *testing.T) {
 			[]string{`imageRules[0].repositories[0]: Invalid value: "nginx": has no repository`, `imageRules[0].repositories[1]: Invalid value: "a.b/**/c"`,
 				`imageRules[0].digests[0]: Invalid value: "team/*": does not begin with a registry`, `imageRules[0].refusedTags[0]: Invalid`, `imageRules[0].refusedTags[1]: Invalid`}},
 		{"exceptions", `{name: a, digests: ["**"], refusedTagsExcept: [nginx]}`,
-			[]string{`imageRules[0].refusedTagsExcept[0]: Invalid value: "nginx"`, `imageRules[0].refusedTags: Required value: refusedTagsExcept excepts from it`}},
+			[]string{`imageRules[0].refusedTagsExcept[0]: Invalid value: "nginx"`, `imageRules[0].refusedTags: Required value: required when refusedTagsExcept is set`}},
 		{"fields that do not exist", `{name: a, repositries: [a.b/c], tags: [latest]}`,
 			[]string{`imageRules[0].repositries: Forbidden: unknown field; did you mean repositories?`, `imageRules[0].tags: Forbidden: unknown field`, `asks for nothing`}},
 		{"two rules of one name", `{name: a, digests: ["**"]}, {name: a, digests: ["**"]}`, []string{`imageRules[1].name: Duplicate value: "a"`}},

@@ -38,7 +38,7 @@ func WrongType(err error) error {
 			path[i] = strings.ToLower(name[:1]) + name[1:]
 		}
 	}
-	return fmt.Errorf("%s: must be %s, and is %s", strings.Join(path, "."), wanted(wrong.Type), found(wrong.Value))
+	return fmt.Errorf("%s: must be %s, but is %s", strings.Join(path, "."), wanted(wrong.Type), found(wrong.Value))
 }
 
 // wanted names what is decoded as a Go type.
@@ -49,9 +49,9 @@ func wanted(is reflect.Type) string {
 	case reflect.Struct, reflect.Map:
 		return "a mapping"
 	case reflect.String:
-		return "text"
+		return "a string"
 	case reflect.Bool:
-		return "true or false"
+		return "a boolean"
 	}
 	return "a number"
 }
@@ -64,9 +64,9 @@ func found(kind string) string {
 	case kind == "array":
 		return "a list"
 	case kind == "string":
-		return "text"
+		return "a string"
 	case kind == "bool":
-		return "true or false"
+		return "a boolean"
 	case strings.HasPrefix(kind, "number "): // the number follows
 		return "another number"
 	}

@@ -68,7 +68,7 @@ func (q QuotaAdmission) step(
 				"no elastic quota has this name; set the label to one that exists, or remove it")}, nil
 		}
 		for _, name := range verdict.BrokenLimits {
-			req.Warnf("elastic quota %.60s: annotation %s does not read; spec.max limits alone", name, api.AnnotationQuotaAdmission)
+			req.Warnf("elastic quota %.60s: annotation %s is not valid and is ignored; only spec.max applies", name, api.AnnotationQuotaAdmission)
 		}
 		switch b := verdict.Binding; {
 		case len(verdict.Excess) > 0:

@@ -486,7 +486,7 @@ func TestEvaluateQuotaBrokenAnnotation(t *testing.T) {
 	broken.Spec.Max = list("cpu=2")
 	other := *broken
 	other.Name, other.Annotations = "quota2", map[string]string{api.AnnotationQuotaGuaranteed: "junk"} // does not concern pods
-	const warning = "elastic quota quota1: annotation quota.scheduling.koordinator.sh/admission does not read; spec.max limits alone"
+	const warning = "elastic quota quota1: annotation quota.scheduling.koordinator.sh/admission is not valid and is ignored; only spec.max applies"
 	for _, c := range []struct{ label, requests, want string }{
 		{"quota1", "cpu=2", warning},
 		{"quota1", "cpu=3", viaLabel + `cpu requested 3, used 0, limit 2` + fromMax + askLess + "\n" + warning},

@@ -69,7 +69,7 @@ func TestOverrideProblems(t *testing.T) {
 			`overrides[0].steps[0]: Invalid value: "overcommit": is about objects outside of namespaces`}},
 		{"an unknown field", overrideText("mode: warn, expires: 2027-01-31"), []string{"overrides[0].expires: Forbidden: unknown field"}},
 		{"no list", "overrides: {a: b}", []string{"overrides: Invalid value"}},
-		{"a ticket that is a number", overrideText("mode: warn, ticket: 17"), []string{`overrides[0].ticket: Invalid value: 17: must be text, and is a number; quote it: "17"`}},
+		{"a ticket that is a number", overrideText("mode: warn, ticket: 17"), []string{`overrides[0].ticket: Invalid value: 17: must be a string, but is a number; quote it: "17"`}},
 		{"a pod that exempts itself", overrideText("mode: off, selector: {matchLabels: {a: b}}"), []string{
 			"overrides[0].selector: Forbidden: denied-names would be off for every object with these labels, and anyone can write labels; name the namespaces"}},
 		{"by any user", overrideText("mode: off, groups: [dev, 'system:authenticated'], selector: {matchLabels: {a: b}}"), []string{

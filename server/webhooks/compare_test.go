@@ -80,7 +80,7 @@ func TestReadRegistered(t *testing.T) {
 		{"a document", string(text), ""},
 		{"a list", list, ""},
 		{"of another webhook", strings.ReplaceAll(string(text), "name: usher\n", "name: other\n"), "has no webhook configuration named usher"},
-		{"of a wrong type", strings.ReplaceAll(string(text), "timeoutSeconds: 5", "timeoutSeconds: five"), "(line 1): webhooks.timeoutSeconds: must be a number, and is text"},
+		{"of a wrong type", strings.ReplaceAll(string(text), "timeoutSeconds: 5", "timeoutSeconds: five"), "(line 1): webhooks.timeoutSeconds: must be a number, but is a string"},
 		{"not YAML", "a: [", "yaml"},
 		{"nothing", "", "has no webhook configuration named usher"},
 	} {

@@ -51,7 +51,7 @@ const next = `usherctl helps with admission webhooks, and with usher. What would
   see what would become of your manifests         usherctl review FILE
   find out what is wrong with those of a cluster  usherctl doctor
 
-None but the last needs a cluster. usherctl --help lists all commands.
+Only the last needs a cluster. usherctl --help lists all commands.
 `
 
 // Root returns the program's command with all others below it.

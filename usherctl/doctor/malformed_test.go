@@ -65,7 +65,7 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 		return code, out.String()
 	}
 	const policy, binding = "ValidatingAdmissionPolicy typo", "ValidatingAdmissionPolicyBinding text"
-	const text, list = "spec.validations.expression: must be text, and is true or false", "spec.validationActions: must be a list, and is text"
+	const text, list = "spec.validations.expression: must be a string, but is a boolean", "spec.validationActions: must be a list, but is a string"
 	for _, c := range []struct {
 		args []string
 		code int
@@ -85,7 +85,7 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 		}
 	}
 	webhooks := "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a, clientConfig: {service: {name: true}}}]}"
-	if code, out := doctor(webhooks, pod); code != 2 || !strings.Contains(out, "usherctl: ValidatingWebhookConfiguration w: webhooks.clientConfig.service.name: must be text, and is true or false") {
+	if code, out := doctor(webhooks, pod); code != 2 || !strings.Contains(out, "usherctl: ValidatingWebhookConfiguration w: webhooks.clientConfig.service.name: must be a string, but is a boolean") {
 		t.Error(code, out)
 	}
 }

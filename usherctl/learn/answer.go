@@ -93,7 +93,7 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	}
 	var review, given admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(sent, &review); err != nil || review.Request == nil {
-		return a.Review + " is no AdmissionReview with a request", nil
+		return a.Review + " is not an AdmissionReview with a request", nil
 	}
 	if err := utiljson.Unmarshal(raw, &given); err != nil {
 		return fmt.Sprintf("%s cannot be read as an AdmissionReview: %v", a.Answer, err), nil

@@ -42,7 +42,7 @@ func (c *Case) body(w *instance) (s sent, err error) {
 	if c.Review.given() {
 		d, err := c.only("review", c.Review)
 		if err == nil && !bytes.Contains(d.JSON, []byte(`"AdmissionReview"`)) {
-			err = errors.New("review: is no AdmissionReview; for another object write manifest")
+			err = errors.New("review: is not an AdmissionReview; for another object write manifest")
 		}
 		return sent{Document: d, body: d.JSON}, err
 	}

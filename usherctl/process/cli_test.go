@@ -119,7 +119,7 @@ func TestExitCodes(t *testing.T) {
 		{pod + "---\n" + strings.Replace(pod, "name: p", "name: offensive", 1), "review --suite core --config " + stages, 2, []string{"2 objects: 2 not judged"}},
 		{pod + "---\n" + strings.Replace(pod, "name: p", "name: q, labels: {owner: a}", 1), "review --suite core --path /validate-pods --config " + stages, 2, []string{"2 objects: 2 not judged"}},
 		{strings.Replace(pod, "{name: p}", "{name: p, namespace: a}", 1) + "---\napiVersion: v1\nkind: Pod\n", "review -q", 1, []string{"2 objects: 1 allowed (1 changed), 1 invalid", "invalid: metadata.name: Required value", "invalid: spec.containers: Required value"}},
-		{strings.Replace(pod, "[{name: c, image: nginx}]", "{}", 1), "review --suite core --path /validate-pods -o junit", 1, []string{`failures="1"`, "spec.containers: must be a list, and is a mapping"}},
+		{strings.Replace(pod, "[{name: c, image: nginx}]", "{}", 1), "review --suite core --path /validate-pods -o junit", 1, []string{`failures="1"`, "spec.containers: must be a list, but is a mapping"}},
 		{strings.Replace(pod, "containers", "container", 1), "review", 1, []string{`unknown field "spec.container"`}},
 		{"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: d}]}}}\n", "review", 1,
 			[]string{"invalid  Deployment d → its pods", "invalid: spec.template.metadata.labels: Invalid value", "`selector` does not match template `labels`"}},
