@@ -20,17 +20,16 @@ import (
 type Resource struct {
 	Name       string
 	Namespaced bool
-	Err        error // why it is not known
+	Err        error // why it is not known; ErrNotFound if the API server does not serve it
 }
 
 // ResourceOf returns the resource of a kind: by discovery or, for files, by a CustomResourceDefinition among them.
 func ResourceOf(ctx context.Context, s reader.Source, kind schema.GroupVersionKind) Resource {
-	unknown := Resource{Err: errors.New("not known")}
 	if !s.Live() {
 		if crd, is := definitionAmong(ctx, s, kind.GroupKind()); is {
 			return Resource{Name: crd.Spec.Names.Plural, Namespaced: crd.Spec.Scope == "Namespaced"}
 		}
-		return unknown
+		return Resource{Err: errors.New("not known")}
 	}
 	list, err := resources(ctx, s, kind.GroupVersion())
 	if err != nil {
@@ -38,7 +37,7 @@ func ResourceOf(ctx context.Context, s reader.Source, kind schema.GroupVersionKi
 	}
 	i := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Kind == kind.Kind && !strings.Contains(r.Name, "/") })
 	if i < 0 {
-		return unknown
+		return Resource{Err: fmt.Errorf("%s of %s %w", kind.Kind, kind.GroupVersion(), reader.ErrNotFound)}
 	}
 	return Resource{Name: list[i].Name, Namespaced: list[i].Namespaced}
 }

@@ -54,6 +54,8 @@ type Subject struct {
 	Of string `json:"of,omitempty"`
 	// Owner is the workload of a pod that a cluster has, such as "Deployment shop/web".
 	Owner string `json:"owner,omitempty"`
+	// Updates is the stored object that is updated, such as "Deployment shop/web", maybe that of a pod's workload; empty for others.
+	Updates string `json:"updates,omitempty"`
 }
 
 // Sections are the parts of a report. Each tool fills its own.

@@ -117,7 +117,11 @@ func (s Subject) title() string {
 	default:
 		title = s.Of
 	}
-	return strings.TrimSpace(title + "  (" + s.Source + ")")
+	source := s.Source
+	if s.Updates != "" {
+		source += ": an update of the stored " + s.Updates
+	}
+	return strings.TrimSpace(title + "  (" + source + ")")
 }
 
 func callText(b *strings.Builder, c Call, style Style) {

@@ -2,11 +2,13 @@
 package requests
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,11 +33,45 @@ type Document struct {
 	Maker          *Document // the workload of the pod
 	Existing       bool      // a cluster has the object, see Existing
 	Owner          string    // of the pod that a cluster has, such as "Deployment shop/web"
+	Old            []byte    // the stored object, in JSON, that becomes the object of JSON; empty: there is none, or Options have it
+	OldErr         error     // why the stored object, or what becomes of it, is not known
+}
+
+// File returns the document that a file holds: for a pod that a controller would make, its workload.
+func (d Document) File() Document {
+	if d.Maker != nil {
+		return *d.Maker
+	}
+	return d
+}
+
+// KeepsSpec reports whether the object of a file is stored with the same spec: nothing is created because of it.
+func (d Document) KeepsSpec() bool {
+	file := d.File()
+	return len(file.Old) > 0 && bytes.Equal(specOf(file.Old), specOf(file.JSON))
+}
+
+// specOf returns the spec of an object, with values as an API server writes them if the kind is known.
+func specOf(raw []byte) []byte {
+	var is metav1.TypeMeta
+	_ = json.Unmarshal(raw, &is)
+	if typed, err := Typed().New(is.GroupVersionKind()); err == nil && Decode(raw, typed) == nil {
+		if text, err := json.Marshal(typed); err == nil {
+			raw = text
+		}
+	}
+	spec, _ := rawAt(raw, []string{"spec"})
+	return spec
 }
 
 // Subject returns the document as the subject of a report.
 func (d Document) Subject() report.Subject {
-	return report.Subject{Source: d.Source, Of: d.Of, Owner: d.Owner}
+	of := report.Subject{Source: d.Source, Of: d.Of, Owner: d.Owner}
+	var is metav1.PartialObjectMetadata
+	if json.Unmarshal(d.File().Old, &is) == nil {
+		of.Updates = is.Kind + " " + strings.TrimPrefix(is.Namespace+"/"+is.Name, "/")
+	}
+	return of
 }
 
 // NotSent returns the report of a document that could not be sent.

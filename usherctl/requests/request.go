@@ -65,8 +65,11 @@ func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
 	if err := errors.Join(kinds.Check(object.GroupVersionKind()), d.checkWorkload(kinds)); err != nil {
 		return nil, err
 	}
-	if d.Of != "" {
+	switch {
+	case d.Of != "":
 		o = o.asController(d.Controller)
+	case len(d.Old) > 0:
+		o.Operation, o.Old = admissionv1.Update, d.Old
 	}
 	raw, err := inNamespace(d, object, o.Namespace, kinds)
 	if err != nil {

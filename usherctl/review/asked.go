@@ -278,10 +278,13 @@ func (r *reviewed) workload(ctx context.Context, d requests.Document, choice Cho
 	o := choice.api.options
 	request := engine.Request{Object: d.Workload, Operation: o.Operation, Strict: choice.Strict, User: o.User, Groups: o.Groups, Namespace: o.Namespace,
 		DryRun: o.DryRun, New: o.Operation == admissionv1.Create}
-	if !request.New {
-		if request.Old = d.Workload; len(o.Old) > 0 {
-			request.Old = o.Old
-		}
+	switch old := d.File().Old; {
+	case len(old) > 0:
+		request.Operation, request.Old, request.New = admissionv1.Update, old, false
+	case !request.New && len(o.Old) > 0:
+		request.Old = o.Old
+	case !request.New:
+		request.Old = d.Workload
 	}
 	v, calls := choice.ask(ctx, request) // what usher says of its pods is in the report of these
 	r.warn(slices.DeleteFunc(v.Warnings, func(text string) bool {

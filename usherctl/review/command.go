@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
@@ -28,7 +29,7 @@ type options struct {
 	allRoutes, quiet, strict, explain bool
 	namespaceLabels                   map[string]string // of Namespaces that are in none of the files
 	gates                             gate.Set
-	gatesSet                          bool // by --feature-gates
+	gatesSet, operationSet            bool // by --feature-gates and --operation
 	clusterSource                     flags.Cluster
 	doctor                            bool
 	answersFile                       string
@@ -52,7 +53,7 @@ func Command(env tool.Env) *cobra.Command {
 			return err
 		}
 		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
-		o.gatesSet = c.Flags().Changed("feature-gates")
+		o.gatesSet, o.operationSet = c.Flags().Changed("feature-gates"), c.Flags().Changed("operation")
 		o.Files = append(o.Files, files...)
 		if len(o.Files) == 0 && cli.IsTerminal(env.In) {
 			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
@@ -110,6 +111,7 @@ const help = `Review manifests or AdmissionReviews without a server, with the st
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
 the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
 among the files, or in --cluster-dir, count as stored. Manifests are reviewed as creations; --operation UPDATE --old FILE reviews a change.
+With --cluster=api, and no --operation, a manifest of an object that the cluster has is the update that kubectl apply would send.
 
 Objects that a cluster has, such as those of kubectl get pods -A -o json, are reviewed as if they were created again, without what API servers,
 controllers and kubelets have filled in, and without ResourceQuotas, which count them already; pods of one owner of which the same is said
@@ -176,13 +178,20 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err
 	}
+	var source reader.Source
+	if o.live() {
+		if source, err = o.registered.OpenSource(); err != nil {
+			return err
+		}
+		if !o.operationSet && o.SubResource == "" {
+			read = run.applied(ctx, source, read)
+		}
+	}
 	if run.given, err = run.stored(ctx, read); err != nil {
 		return err
 	}
 	if o.live() {
-		if err := run.readLive(ctx, read); err != nil {
-			return err
-		}
+		run.readLive(ctx, source, read)
 	}
 	if err := run.load(everything); err != nil {
 		return err

@@ -91,11 +91,7 @@ func (u unread) asks(of *unstructured.Unstructured) bool {
 }
 
 // readLive reads what decides about documents, which count as stored besides, and says what may not be read.
-func (r *reviewing) readLive(ctx context.Context, documents []requests.Document) error {
-	source, err := r.o.registered.OpenSource()
-	if err != nil {
-		return err
-	}
+func (r *reviewing) readLive(ctx context.Context, source reader.Source, documents []requests.Document) {
 	in := suite.Instance{Suites: r.Suites, Policy: r.policy, Gates: r.o.gates}
 	namespaces := namespacesOf(nil, documents, r.o.Options)
 	r.live = readLive(ctx, source, namespaces, r.Suites.Watched(in.Routes()).Kept())
@@ -111,7 +107,6 @@ func (r *reviewing) readLive(ctx context.Context, documents []requests.Document)
 			r.given = append(r.given, o)
 		}
 	}
-	return nil
 }
 
 func keyOf(o *unstructured.Unstructured) string {

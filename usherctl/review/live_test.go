@@ -1,18 +1,14 @@
 package review
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"usher.dev/usher/internal/cli"
-	"usher.dev/usher/routes"
-	"usher.dev/usher/usherctl/tool"
 )
 
 // inCluster are the lists and objects of a cluster: by their paths.
@@ -28,7 +24,9 @@ var inCluster = map[string]string{
 	"/api/v1/namespaces/shop/configmaps":                                      `{"metadata":{"name":"p","namespace":"shop"},"data":{"name":"right"}}`,
 	"/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas": `{"metadata":{"name":"shop","namespace":"shop","managedFields":[{"manager":"usher","subresource":"status","time":"2026-11-27T13:00:00Z"}]},
 		"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"shop"}}}`,
-	"/api/v1": `{"name":"configmaps","kind":"ConfigMap","namespaced":true}`,
+	"/api/v1":       `{"name":"configmaps","kind":"ConfigMap","namespaced":true}`,
+	"/api/v1/pods":  "",
+	"/apis/apps/v1": `{"name":"deployments","kind":"Deployment","namespaced":true}`,
 }
 
 // clusterOf serves the cluster to a user who may not read paths that end in some of the words.
@@ -41,6 +39,7 @@ func clusterOf(t *testing.T, forbidden ...string) (kubeconfig string) {
 			_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"user bob cannot list it"}`, reason, code)
 		}
 		object, has := inCluster[r.URL.Path]
+		_, lists := inCluster[strings.Replace(r.URL.Path, "/namespaces/shop", "", 1)]
 		for _, word := range forbidden {
 			if strings.HasSuffix(r.URL.Path, word) {
 				refuse(http.StatusForbidden, "Forbidden")
@@ -48,11 +47,11 @@ func clusterOf(t *testing.T, forbidden ...string) (kubeconfig string) {
 			}
 		}
 		switch {
-		case !has && strings.Contains(r.URL.Path, "/namespaces/") && strings.Count(r.URL.Path, "/") == 4:
+		case !has && !lists:
 			refuse(http.StatusNotFound, "NotFound")
-		case r.URL.Path == "/api/v1/namespaces/shop":
+		case strings.HasPrefix(object, `{"metadata":`) && path.Base(r.URL.Path) == objectOf([]byte(object)).GetName():
 			_, _ = fmt.Fprint(w, object)
-		case r.URL.Path == "/api/v1":
+		case strings.HasPrefix(object, `{"name":`):
 			_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","resources":[%s]}`, object)
 		default:
 			_, _ = fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","items":[%s]}`, object)
@@ -91,17 +90,15 @@ func TestCluster(t *testing.T) {
 		"of a Deployment":   {deployment, nil, []string{"shop: 2 pods of Deployment a would take cpu 1, 1 is left: fits: yes: shop (spec.max)"}},
 		"for a tenant":      {deployment, []string{"shop", "ranges", "resourcequotas", "accounts", "classes", "configurations", "policies", "bindings", "definitions", "pods"}, []string{"1 not judged", "fits: yes: shop (spec.max)"}},
 		"without memory":    {fmt.Sprintf(pod, "shop", "", "1"), []string{"limitranges"}, []string{"whether the pods of Pod a fit is not known: requests that it lacks may be set by what could not be read"}},
+		"stored unread":     {deployment, []string{"deployments/a"}, []string{"1 not judged", "not judged: whether it is stored: deployments shop/a may not be read"}},
+		"a kind unread":     {deployment, []string{"/apps/v1"}, []string{"1 not judged", "not judged: whether it is stored: /apis/apps/v1 may not be read"}},
 		"a full one":        {fmt.Sprintf(pod, "shop", "", "2"), nil, []string{"quota-full: shop", "1 pods of Pod a do not fit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var to bytes.Buffer
-			command := Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: strings.NewReader(c.manifest), Out: &to, Err: &to}})
-			command.SetArgs([]string{"--cluster=api", "--kubeconfig", clusterOf(t, c.forbidden...), "-"})
-			command.SilenceErrors, command.SilenceUsage = true, true
-			err := command.ExecuteContext(t.Context())
+			said, err := reviewOf(t, c.manifest, "--kubeconfig", clusterOf(t, c.forbidden...))
 			for _, want := range c.want {
-				if !strings.Contains(to.String(), want) {
-					t.Errorf("%q is not in %v:\n%s", want, err, to.String())
+				if !strings.Contains(said, want) {
+					t.Errorf("%q is not in %v:\n%s", want, err, said)
 				}
 			}
 		})

@@ -34,7 +34,8 @@ func (s servers) close() {
 // of returns the API server for a review.
 func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, body []byte) (*API, error) {
 	c, key := Cluster{Routes: s.run.routes, Path: s.run.o.path, All: s.run.o.allRoutes, Labels: s.run.o.namespaceLabels}, ""
-	if d.Existing {
+	existing := d.Existing || d.KeepsSpec()
+	if existing {
 		key = "existing "
 	}
 	if s.run.o.doctor && c.Path == "" && !c.All {
@@ -51,7 +52,7 @@ func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, b
 	if a := s.opened[key]; a != nil {
 		return a, nil
 	}
-	a, err := s.open(ctx, c, d.Existing)
+	a, err := s.open(ctx, c, existing)
 	if err != nil {
 		return nil, err
 	}

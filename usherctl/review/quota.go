@@ -30,11 +30,8 @@ type planned map[string][]usage.PlannedPods
 
 // add adds the pods of a document that the API server would create, as its report has them.
 func (p planned) add(d requests.Document, r report.Report) {
-	file := d
-	if d.Maker != nil {
-		file = *d.Maker
-	}
-	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || file.Existing ||
+	file := d.File()
+	if r.Kind != "Pod" || r.Operation != string(admissionv1.Create) || file.Existing || d.KeepsSpec() ||
 		slices.Contains([]report.Verdict{report.Denied, report.Invalid}, r.Verdict) {
 		return
 	}
@@ -42,6 +39,9 @@ func (p planned) add(d requests.Document, r report.Report) {
 	pods := usage.PlannedPods{Of: of.GetKind() + " " + cmp.Or(of.GetName(), of.GetGenerateName()+"*")}
 	if pods.Pod, pods.Unknown = podOf(r.After); pods.Unknown == "" {
 		pods.Count, pods.Unknown = countOf(of)
+	}
+	if pods.Unknown == "" && len(file.Old) > 0 {
+		pods.Count, pods.Unknown = 0, "the quotas still count those that they replace"
 	}
 	if pods.Unknown == "" && r.Verdict == report.NotJudged && lacksRequests(pods.Pod) {
 		pods.Count, pods.Unknown = 0, "requests that it lacks may be set by what could not be read"

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,7 +56,7 @@ func (r *reviewing) printReviews(documents []requests.Document) error {
 	var problems []error
 	for _, d := range documents {
 		body, err := r.asReview(d)
-		if err != nil {
+		if err = cmp.Or(err, d.File().OldErr); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
 			continue
 		}
@@ -185,6 +186,7 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	}
 	if r.live != nil {
 		r.live.doubt(&of.Report, objectOf(d.JSON), r.routes)
+		doubtStored(&of.Report, d)
 	}
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
