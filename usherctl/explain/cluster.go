@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,9 +143,11 @@ func policyNotRead(err error) []report.Finding {
 // now reviews the pod that a controller would create as of now.
 func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]report.Report, error) {
 	reports, err := c.Review(ctx, creator.typed(), policy)
+	judged := err == nil && report.ExitOf(reports) != report.Unjudged &&
+		!slices.ContainsFunc(reports, func(r report.Report) bool { return len(r.Unjudged) > 0 })
 	for i := range reports {
 		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
-		if reports[i].Verdict == report.Allowed && reports[i].Exit() == report.Fine && len(reports[i].Unjudged) == 0 {
+		if judged && reports[i].Verdict == report.Allowed && reports[i].Exit() == report.Fine {
 			reports[i].Hint = "as of now usher allows the pod"
 		}
 	}
@@ -170,7 +173,7 @@ func (f Failure) tone(now []report.Report, suspended bool) {
 		case !known || refusal.By != ByUsher:
 			r.Verdict, r.Hint = report.NotJudged, ""
 			r.Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
-		case !suspended:
+		case !suspended && r.Hint != "":
 			r.Hint += ": the controller tries again by itself, after up to some minutes"
 		}
 	}

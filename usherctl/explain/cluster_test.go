@@ -184,3 +184,26 @@ func TestUnreadPolicy(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestAsOfNow: nothing is said to be allowed as of now beside what is not judged, and nobody is said to try that again.
+func TestAsOfNow(t *testing.T) {
+	allowed, open := report.Report{Verdict: report.Allowed}, report.Report{Verdict: report.Allowed, Sections: report.Sections{Unjudged: []string{"x"}}}
+	for _, c := range []struct {
+		name    string
+		reports []report.Report
+		says    bool
+	}{{"allowed", []report.Report{allowed}, true}, {"open", []report.Report{open}, false}, {"beside what is open", []report.Report{allowed, open}, false},
+		{"beside what is not judged", []report.Report{allowed, {Verdict: report.NotJudged}}, false},
+		{"beside what is refused", []report.Report{allowed, {Verdict: report.Denied}}, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			found, err := Cluster{Review: func(context.Context, []byte, Policy) ([]report.Report, error) { return c.reports, nil }}.now(t.Context(), object{}, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			Failure{Message: `admission webhook "validate-pods.usher.dev" denied the request: x (refusal 01234567)`}.tone(found, false)
+			if got := strings.Contains(textOf(found), "as of now"); got != c.says || strings.Contains(textOf(found), "tries again") != c.says {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
