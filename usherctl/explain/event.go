@@ -14,6 +14,8 @@ import (
 // Event is a completed request, as the API server's audit log has it. It has only the fields that are read here.
 type Event struct {
 	Place Place `json:"-"`
+	// before is the event with the object as it was before, if the log has both.
+	before *Event
 
 	AuditID    string `json:"auditID"`
 	Level      string `json:"level"`
@@ -97,12 +99,14 @@ func (e *Event) complete() bool { return e.Stage == "ResponseComplete" || e.Stag
 
 // head holds the fields of an object that are needed to find it.
 type head struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Name         string `json:"name"`
-		GenerateName string `json:"generateName"`
-		Namespace    string `json:"namespace"`
-		UID          string `json:"uid"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name            string `json:"name"`
+		GenerateName    string `json:"generateName"`
+		Namespace       string `json:"namespace"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
 }
 

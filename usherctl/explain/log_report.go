@@ -8,7 +8,9 @@ import (
 
 // Reports returns a report for each request of the log, the oldest first, and one of what could not be read, if any.
 func (l *Log) Reports(o Options) (all []report.Report) {
+	last := objects{}
 	for i := range l.Events {
+		l.Events[i].before = last.before(&l.Events[i])
 		all = append(all, Of(&l.Events[i], o))
 	}
 	for i := range l.Own {

@@ -35,6 +35,7 @@ func Of(e *Event, o Options) report.Report {
 	}}
 	x.open()
 	x.webhooks()
+	x.edited()
 	x.compare()
 	if o.Blame {
 		x.report.Blame = x.ledger.blame()
@@ -78,7 +79,7 @@ func (x *explaining) open() {
 	}
 	x.last = -1
 	x.report.Request = &report.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent,
-		DryRun: strings.Contains(e.RequestURI, "dryRun="),
+		DryRun: e.isDryRun(),
 		Level:  e.Level, AuditID: e.AuditID, Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message}
 	if !e.Received.IsZero() {
 		x.report.Request.Time = e.Received.UTC().Format(time.RFC3339Nano)
@@ -91,7 +92,7 @@ func (x *explaining) open() {
 	if e.Verb == "patch" {
 		x.remember(e.RequestObject)
 	}
-	if stored := x.stored(); stored != nil {
+	if stored := e.stored(); stored != nil {
 		x.report.After = x.mask.Object(stored)
 	}
 }
@@ -106,13 +107,15 @@ func (x *explaining) remember(raw json.RawMessage) {
 	x.mask.Object(raw)
 }
 
+func (e *Event) isDryRun() bool { return strings.Contains(e.RequestURI, "dryRun=") }
+
 // stored returns what was stored, if the event has it. A dry run stores nothing.
-func (x *explaining) stored() json.RawMessage {
-	if _, stored := x.e.heads(); stored.Kind == "Status" || x.report.Request.DryRun || x.e.Verb == "delete" || x.e.Verb == "deletecollection" ||
-		x.report.Verdict != report.Allowed {
+func (e *Event) stored() json.RawMessage {
+	if _, stored := e.heads(); stored.Kind == "Status" || e.isDryRun() || e.Verb == "delete" || e.Verb == "deletecollection" ||
+		verdictOf(e.ResponseStatus.Code) != report.Allowed {
 		return nil
 	}
-	return x.e.ResponseObject
+	return e.ResponseObject
 }
 
 // webhooks adds the calls of webhooks.
@@ -240,7 +243,7 @@ func applyTo(document []byte, operations []report.Operation) (after []byte, chan
 
 // compare compares the document after the last webhook with what was stored.
 func (x *explaining) compare() {
-	stored := x.stored()
+	stored := x.e.stored()
 	if x.last < 0 || x.document == nil || stored == nil {
 		return
 	}

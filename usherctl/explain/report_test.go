@@ -57,6 +57,7 @@ func TestRecorded(t *testing.T) {
 			"log-level.example.com (a-log-level)  mutated, called again in round 2\n    env LOG_LEVEL of container proxy added\n",
 			"unknown: patch-does-not-apply",
 			"PATCH Pod apps/web-5d8c7-4wl7r", "label team added", "info: document-not-known",
+			"  changed since audit.log:3 by this request, or one before it that is not listed, beside what webhooks patched:\n    label tier added: \"web\"\n",
 			"UPDATE Pod apps/web-5d8c7-4wl7r", "label team added", "the object now is exact",
 		}, []string{"t0k3n", "a note of the team", "info\""}},
 		{"the same by its UID, and its documents are not asked for", Filter{UID: "UID"}, Options{}, report.Fine,
