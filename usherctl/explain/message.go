@@ -37,6 +37,7 @@ const (
 	ByMutation    = "a MutatingAdmissionPolicy"
 	ByQuota       = "a ResourceQuota"
 	ByLimitRange  = "a LimitRange"
+	ByDisruption  = "a PodDisruptionBudget"
 	ByPodSecurity = "Pod Security admission"
 	ByRBAC        = "RBAC"
 	ByAPIServer   = "the API server"

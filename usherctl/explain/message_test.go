@@ -69,6 +69,9 @@ func TestParseRefusal(t *testing.T) {
 			`'example.com/v1, Kind=Limit'`,
 			ByPolicy, "params", "", ""},
 		{"a MutatingAdmissionPolicy", `pods "p1" is forbidden: policy 'm' with binding 'b' denied request: no`, ByMutation, "m", "", ""},
+		{"one without a binding", `pods "p1" is forbidden: policy "m" denied request: no`, ByMutation, "m", "", ""},
+		{"a ratio", `pods "p" is forbidden: cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000`, ByLimitRange, "", "", ""},
+		{"too short", `denied-names: metadata.name: Too short: no (refusal 01234567)`, ByUsher, "", "01234567", "denied-names|metadata.name|Too short|no"},
 		{"a matchCondition", `Error from server (Forbidden): error when creating "p.yaml": pods "p1" is forbidden: expression 'object.spec.nope == 'x'' ` +
 			`resulted in error: no such key: nope`, ByCondition, "", "", ""},
 		{"a patch", `Error from server (InternalError): error when creating "p.yaml": Internal error occurred: remove operation does not apply: doc is ` +
@@ -169,7 +172,8 @@ func TestPolicyLine(t *testing.T) {
 
 // TestOthersAreLookedAt: usher cannot mend what others refuse, so a command about it is one to look with.
 func TestOthersAreLookedAt(t *testing.T) {
-	for _, by := range []string{ByCall, ByCondition, ByPatch, ByDryRun, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange} {
+	for _, by := range []string{ByCall, ByCondition, ByPatch, ByDryRun, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange,
+		ByDisruption} {
 		if f := foreignRefusal(Refusal{By: by, Name: "x"}, nil); f.Look == "" || f.Fix != "" {
 			t.Errorf("%s: look %q, fix %q", by, f.Look, f.Fix)
 		}

@@ -62,6 +62,7 @@ var (
 			like(apierrors.NewInternalError(errors.New(theRest))).String() + `: [^\n]*cannot unmarshal `)},
 		{ByQuota, regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)},
 		{ByPodSecurity, regexp.MustCompile(`violates PodSecurity "([^"]+)"`)},
+		{ByDisruption, regexp.MustCompile(`Cannot evict pod as it would violate the pod's disruption budget`)}, // has no constructor
 		{ByLimitRange, regexp.MustCompile(`(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim)|max limit to request ratio per `)},
 		{ByRBAC, like(responsewriters.ForbiddenStatusError(authorizer.AttributesRecord{User: &users.DefaultInfo{Name: aWord}, Verb: theRest,
 			Resource: aWord, ResourceRequest: true}, ""))},
@@ -89,8 +90,8 @@ var fieldTypes = func() string {
 	var all []string
 	for _, t := range []validation.ErrorType{validation.ErrorTypeNotFound, validation.ErrorTypeRequired, validation.ErrorTypeDuplicate, validation.ErrorTypeInvalid,
 		validation.ErrorTypeNotSupported, validation.ErrorTypeForbidden, validation.ErrorTypeTooLong, validation.ErrorTypeTooMany, validation.ErrorTypeInternal,
-		validation.ErrorTypeTypeInvalid} {
+		validation.ErrorTypeTooFew, validation.ErrorTypeTooShort} {
 		all = append(all, t.String())
 	}
-	return "(?:" + strings.Join(all, "|") + "|Too few)"
+	return "(?:" + strings.Join(all, "|") + ")"
 }()

@@ -253,6 +253,8 @@ func lookAt(refusal Refusal) string {
 		return "kubectl get mutatingadmissionpolicy " + report.Word(refusal.Name) + " -o yaml"
 	case ByPodSecurity:
 		return "kubectl get namespace --show-labels"
+	case ByDisruption:
+		return "kubectl get poddisruptionbudget --all-namespaces"
 	case ByLimitRange:
 		return "kubectl get limitrange --all-namespaces -o yaml"
 	}

@@ -37,12 +37,15 @@ func TestStepsAreKnown(t *testing.T) {
 		t.Fatal(steps)
 	}
 	for _, step := range steps {
-		for _, text := range []string{step + ": x: Forbidden: y (refusal 01234567)"} {
-			for _, out := range explained(t, text) {
-				if strings.Contains(out, "step-unknown") || !regexp.MustCompile(`(?m)^  /.*\n    `+step+` `).MatchString(out) {
-					t.Errorf("%s\n%s", text, out)
-				}
+		for _, out := range explained(t, step+": x: Forbidden: y (refusal 01234567)") {
+			if strings.Contains(out, "step-unknown") || !regexp.MustCompile(`(?m)^  /.*\n    `+step+` `).MatchString(out) {
+				t.Errorf("%s\n%s", step, out)
 			}
+		}
+	}
+	for _, out := range explained(t, `admission webhook "cluster.validate-rules.usher.dev" denied the request: rules: x: Forbidden: y (refusal 01234567)`) {
+		if !strings.Contains(out, "/validate-rules") || strings.Contains(out, "step-unknown") {
+			t.Error(out)
 		}
 	}
 }
@@ -76,4 +79,86 @@ func TestRefusalsAreKnown(t *testing.T) {
 	if found < 50 {
 		t.Errorf("%d refusals", found)
 	}
+}
+
+// inCall is how kubectl prints why a call failed.
+const inCall = `Error from server (InternalError): Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: ` +
+	`Post "https://usher.usher.svc:443/mutate-pods?timeout=5s": QUOTE`
+
+// quotes are those of the page that are not the reason of a failed call: how they are seen, and what is said of them; or why they are not for explain.
+var quotes = []struct{ begin, seen, want, reason string }{
+	{begin: `admission webhook "<name>" denied`, seen: "QUOTE", want: "\n    denied-names "},
+	{begin: "rule NAME could not be evaluated", seen: "rules: metadata: Forbidden: QUOTE (refusal 01234567)", want: "\n    rules "},
+	{begin: "binding: ... Forbidden", seen: "binding: target.name: Forbidden: x (refusal 01234567)", want: "\n    binding "},
+	{begin: "sidecars-present: ", seen: "QUOTE", want: "\n    sidecars-present "},
+	{begin: "quota team-a", seen: "evaluate-quota: spec: Forbidden: QUOTE (refusal 01234567)", want: "\n    evaluate-quota "},
+	{begin: "... is forbidden: expression", seen: `pods "p" QUOTE`, want: "match-condition-failed"},
+	{begin: "forbidden: expression", seen: `pods "p" is QUOTE`, want: "match-condition-failed"},
+	{begin: "Cannot evict pod", seen: "Error from server (TooManyRequests): QUOTE.", want: "a PodDisruptionBudget refused this"},
+	{begin: "failed to configure policy", seen: `pods "p" is forbidden: ValidatingAdmissionPolicy 'v' denied request: QUOTE`, want: "not-usher: v"},
+	{begin: "no params found", seen: `pods "p" is forbidden: ValidatingAdmissionPolicy 'v' with binding 'b' denied request: failed to configure binding: QUOTE`,
+		want: "not-usher: v"},
+	{begin: `admission webhook "<name>" does not support`, seen: "Error from server (BadRequest): QUOTE", want: "only dry runs are refused"},
+	{begin: `failed calling webhook "<name>"`, seen: "QUOTE", want: "webhook-not-called"},
+	{begin: "... would be denied by STEP", reason: "a warning of usher, which refuses nothing yet"},
+	{begin: "cpu left as it is", reason: "an audit annotation of usher"},
+	{begin: "colocation profile X is broken", reason: "a warning of usher"},
+	{begin: "the API server did not keep the quota's reservations", reason: "a log line of usher"},
+	{begin: "the quota ledger waits for pods", reason: "a log line of usher"},
+}
+
+// TestPageIsKnown: each text of the API server or of kubectl that the page on troubleshooting quotes is recognized, with any policy.
+func TestPageIsKnown(t *testing.T) {
+	used := map[string]bool{}
+	for _, quote := range quoted(t) {
+		seen, want := inCall, "webhook-not-called: mutate-pods.usher.dev"
+		for _, q := range quotes {
+			if strings.HasPrefix(quote, q.begin) {
+				seen, want, used[q.begin] = q.seen, q.want, true
+			}
+		}
+		text := strings.NewReplacer("<name>", "validate-pods.usher.dev", ": ...", ": metadata.name: Forbidden: x (refusal 01234567)", "...", "'x'").Replace(
+			strings.TrimPrefix(quote, "... "))
+		if seen = strings.Replace(seen, "QUOTE", text, 1); seen == "" {
+			seen, want = text, "the text is not that of a refusal"
+		}
+		for _, out := range explained(t, seen) {
+			if !strings.Contains(out, want) || strings.Contains(out, "step-unknown") {
+				t.Errorf("%s\nas %s\nhas no %q:\n%s", quote, seen, want, out)
+			}
+		}
+	}
+	for _, q := range quotes {
+		if !used[q.begin] {
+			t.Errorf("the page does not quote %s", q.begin)
+		}
+	}
+}
+
+// quoted returns the texts that the page quotes where it is about refusals and failed calls: no commands, flags and fields.
+func quoted(t *testing.T) (all []string) {
+	t.Helper()
+	raw, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range strings.Split(string(raw), "\n## ") {
+		if !regexp.MustCompile(`^(usher refused|The API server cannot|Quotas|What usherctl doctor)`).MatchString(section) {
+			continue
+		}
+		for line := range strings.Lines(section) {
+			if strings.HasPrefix(line, "|") {
+				line, _, _ = strings.Cut(line[1:], "|")
+			}
+			for _, quote := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+				if strings.Contains(quote[1], " ") && !regexp.MustCompile(`^(usher|usherctl|kubectl|base64) |^--|^[a-zA-Z]+: [A-Z]\w+$`).MatchString(quote[1]) {
+					all = append(all, quote[1])
+				}
+			}
+		}
+	}
+	if len(all) < 40 {
+		t.Errorf("%d quotes", len(all))
+	}
+	return all
 }
