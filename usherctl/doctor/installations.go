@@ -25,7 +25,7 @@ func (u Usher) installationProblems(all []entry, namespaces []corev1.Namespace) 
 		}
 		for _, other := range all[:i] {
 			if w.kind == other.kind && w.Name == other.Name && strings.HasSuffix(w.Name, ".usher.dev") && w.configuration.Name != other.configuration.Name &&
-				!w.repeats(other) && overlap(w, other, namespaces) {
+				!alike(w, other) && overlap(w, other, namespaces) {
 				found = append(found, problem("registered-twice", w.about(), "%s and %s are of two installations of usher, %s and %s, and both are called "+
 					"for the same requests. Leave one, or give each its own namespaces.", w.object(), other.object(), w.server(), other.server()))
 			}

@@ -12,10 +12,10 @@ import (
 
 // twiceProblems returns the findings for webhooks that are registered twice, and for names that a configuration has twice: one for each group.
 func twiceProblems(all []entry) (found []report.Finding) {
-	return slices.Concat(grouped(all, entry.isNamedAs, func(g []entry) report.Finding {
+	return slices.Concat(grouped(all, namedAlike, func(g []entry) report.Finding {
 		return milder(problem("registered-twice", g[0].about(), "%s %s has the webhook %s twice, and the API server refuses such a "+
 			"configuration.", g[0].kind, g[0].configuration.Name, g[0].Name), report.Error)
-	}), grouped(all, entry.repeats, twins))
+	}), grouped(all, alike, twins))
 }
 
 // grouped returns a finding for each group of webhooks that are the same in a way.
@@ -40,7 +40,7 @@ func grouped(all []entry, same func(a, b entry) bool, finding func([]entry) repo
 // twins returns the finding for webhooks that call the same path for the same requests. Those are to be removed whose removal changes no answer:
 // the one that is left has the same settings, or refuses what the others would let pass.
 func twins(group []entry) report.Finding {
-	kept := slices.MaxFunc(group, func(a, b entry) int { return a.weight() - b.weight() })
+	kept := slices.MaxFunc(group, func(a, b entry) int { return weightOf(a) - weightOf(b) })
 	about, others := kept.about(), []string(nil)
 	removable := true
 	for _, w := range group {
@@ -58,8 +58,8 @@ func twins(group []entry) report.Finding {
 		report.List(others), kept.object(), pathOf(kept.ClientConfig), len(group))
 }
 
-// weight orders webhooks by what is lost with them: those of usher or in files, which come back, then those whose failure refuses requests.
-func (w entry) weight() (n int) {
+// weightOf orders webhooks by what is lost with them: those of usher or in files, which come back, then those whose failure refuses requests.
+func weightOf(w entry) (n int) {
 	if w.ushers() || w.file != "" {
 		n += 2
 	}
@@ -69,15 +69,15 @@ func (w entry) weight() (n int) {
 	return n
 }
 
-// isNamedAs reports whether two webhooks of a configuration have the same name.
-func (w entry) isNamedAs(other entry) bool {
+// namedAlike reports whether two webhooks of a configuration have the same name.
+func namedAlike(w, other entry) bool {
 	return w.kind == other.kind && w.configuration.Name == other.configuration.Name && w.Name == other.Name
 }
 
-// repeats reports whether two webhooks call the same path of a server for the same requests.
-func (w entry) repeats(other entry) bool {
+// alike reports whether two webhooks call the same path of a server for the same requests.
+func alike(w, other entry) bool {
 	same := w.kind == other.kind && connectivity.TargetOf(w.ClientConfig) == connectivity.TargetOf(other.ClientConfig) &&
-		pathOf(w.ClientConfig) == pathOf(other.ClientConfig) && !w.isNamedAs(other)
+		pathOf(w.ClientConfig) == pathOf(other.ClientConfig) && !namedAlike(w, other)
 	return same && equality.Semantic.DeepEqual(w.Rules, other.Rules) && selector.Of(w.NamespaceSelector).Equal(selector.Of(other.NamespaceSelector)) &&
 		selector.Of(w.ObjectSelector).Equal(selector.Of(other.ObjectSelector)) && equality.Semantic.DeepEqual(w.MatchConditions, other.MatchConditions)
 }
