@@ -88,9 +88,9 @@ func mutationError(bound bool) error {
 // fieldTypes matches the types of validation errors, as their texts begin.
 var fieldTypes = func() string {
 	var all []string
-	for _, t := range []validation.ErrorType{validation.ErrorTypeNotFound, validation.ErrorTypeRequired, validation.ErrorTypeDuplicate, validation.ErrorTypeInvalid,
-		validation.ErrorTypeNotSupported, validation.ErrorTypeForbidden, validation.ErrorTypeTooLong, validation.ErrorTypeTooMany, validation.ErrorTypeInternal,
-		validation.ErrorTypeTooFew, validation.ErrorTypeTooShort} {
+	for _, t := range []validation.ErrorType{validation.ErrorTypeNotFound, validation.ErrorTypeRequired, validation.ErrorTypeDuplicate,
+		validation.ErrorTypeInvalid, validation.ErrorTypeNotSupported, validation.ErrorTypeForbidden, validation.ErrorTypeTooLong,
+		validation.ErrorTypeTooMany, validation.ErrorTypeInternal, validation.ErrorTypeTooFew, validation.ErrorTypeTooShort} {
 		all = append(all, t.String())
 	}
 	return "(?:" + strings.Join(all, "|") + ")"
