@@ -56,8 +56,8 @@ func (u Usher) notDeployed(ctx context.Context, f *snapshot) []report.Finding {
 	if err != nil || len(service.Spec.Selector) == 0 {
 		return nil // the Service is looked at by itself; one without a selector leads elsewhere
 	}
-	return []report.Finding{problem("usher-not-deployed", u.about(), "there is no Deployment %s, and the Service of that name selects pods (%s). Unless "+
-		"something else runs usher, no pod that ends is replaced.", u.service(), labels.FormatLabels(service.Spec.Selector))}
+	return []report.Finding{problem("usher-not-deployed", u.about(), "there is no Deployment %s, and the Service of that name selects pods (%s). "+
+		"Unless something else runs usher, no pod that ends is replaced.", u.service(), labels.FormatLabels(service.Spec.Selector))}
 }
 
 // replicaProblems returns the finding for a Deployment of usher with too few replicas.
@@ -92,8 +92,8 @@ func (u Usher) budgetProblems(ctx context.Context, source reader.Source, d appsv
 		if err != nil || !selects.Matches(labels.Set(d.Spec.Template.Labels)) || spare(b, replicas) > 0 || replicas == 0 {
 			continue
 		}
-		found = append(found, problem("usher-disruption-budget", u.about(), "the PodDisruptionBudget %s/%s lets none of the %d replicas be evicted: no node "+
-			"with one can be drained.", b.Namespace, b.Name, replicas))
+		found = append(found, problem("usher-disruption-budget", u.about(), "the PodDisruptionBudget %s/%s lets none of the %d replicas be evicted: no "+
+			"node with one can be drained.", b.Namespace, b.Name, replicas))
 	}
 	return found
 }
@@ -141,15 +141,16 @@ func (u Usher) podProblems(ctx context.Context, source reader.Source, deployment
 	case j.doubt != "":
 		return []report.Finding{u.podsUnjudged(j.doubt)}
 	case j.Refusal != nil:
-		return []report.Finding{problem("usher-pods-refused", u.about(), "the API server refuses the pods of the Deployment %s: %s. Those that run stay, and "+
-			"none is replaced.", u.service(), j.Refusal.Message)}
+		return []report.Finding{problem("usher-pods-refused", u.about(), "the API server refuses the pods of the Deployment %s: %s. Those that run stay, "+
+			"and none is replaced.", u.service(), j.Refusal.Message)}
 	}
 	return e.unreadOfPods(ctx, j.state)
 }
 
 // podsUnjudged returns the finding for pods of usher that may be refused.
 func (u Usher) podsUnjudged(why string) report.Finding {
-	return milder(problem("usher-pods-refused", u.about(), "not judged: whether the API server accepts the pods of the Deployment %s: %s.", u.service(), why),
+	return milder(problem("usher-pods-refused", u.about(), "not judged: whether the API server accepts the pods of the Deployment %s: %s.",
+		u.service(), why),
 		report.Unknown)
 }
 

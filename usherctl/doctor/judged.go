@@ -186,7 +186,8 @@ func (j decision) verdict(h entry, explained webhookmatch.Verdict) webhookmatch.
 // it completes the object, of which an update of a subresource keeps a part of the stored one.
 func (j decision) unsettled(h entry, filter string) bool {
 	ofObject := filter == webhookmatch.ObjectSelector || filter == webhookmatch.MatchConditions || filter == webhookmatch.Refused
-	return ofObject && !h.mutating() && j.request.Operation == admissionv1.Update && j.request.SubResource != "" && j.Refusal != nil && j.seen[false] == nil
+	return ofObject && !h.mutating() && j.request.Operation == admissionv1.Update && j.request.SubResource != "" && j.Refusal != nil &&
+		j.seen[false] == nil
 }
 
 // equivalent returns the resource as which a webhook gets an object, if that is another one than that of the request.

@@ -208,8 +208,8 @@ func objectSelectorProblems(w entry) []report.Finding {
 		return nil
 	}
 	if len(with) > 0 {
-		return []report.Finding{milder(problem("object-selector-never", w.about(), "objectSelector (%s) asks for labels, and the object of a request for %s "+
-			"has none: the webhook is called for %s alone. Give the others an entry of their own.", compiled, report.List(once(without)),
+		return []report.Finding{milder(problem("object-selector-never", w.about(), "objectSelector (%s) asks for labels, and the object of a request for "+
+			"%s has none: the webhook is called for %s alone. Give the others an entry of their own.", compiled, report.List(once(without)),
 			report.List(once(with))), report.Warning)}
 	}
 	return []report.Finding{problem("object-selector-never", w.about(), "objectSelector (%s) asks for "+

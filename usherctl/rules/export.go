@@ -70,7 +70,8 @@ type exporting struct {
 }
 
 // actions are the actions of a binding for the modes of the step.
-var actions = map[admit.Mode]registration.ValidationAction{admit.Enforce: registration.Deny, admit.Warn: registration.Warn, admit.DryRun: registration.Audit}
+var actions = map[admit.Mode]registration.ValidationAction{
+	admit.Enforce: registration.Deny, admit.Warn: registration.Warn, admit.DryRun: registration.Audit}
 
 func (x *exporting) rule(ctx context.Context, rule *expression.Rule) (e Exported) {
 	e.Name = rule.Name
@@ -210,8 +211,8 @@ func selectorOf(name string) string {
 }
 
 // reserved are the identifiers that CEL keeps to itself.
-var reserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null",
-	"package", "return", "true", "var", "void", "while"}
+var reserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace",
+	"null", "package", "return", "true", "var", "void", "while"}
 
 func constraints(m *requests.Match) *registration.MatchResources {
 	of := &registration.MatchResources{NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector,

@@ -179,7 +179,8 @@ func shake(ctx context.Context, name, address string) handshake {
 // demandProblem returns the finding for a server that demands a certificate of the API server.
 func demandProblem(about Subject, h handshake) *Problem {
 	return problem("client-certificate-demanded", about, "%s (%s) demands a certificate of its clients. Whether the API server has one for it, in the "+
-		"kubeConfigFile that its --admission-control-config-file names, cannot be seen; without one, each call fails.", about.Target, h.address).as(report.Unknown)
+		"kubeConfigFile that its --admission-control-config-file names, cannot be seen; without one, each call fails.", about.Target,
+		h.address).as(report.Unknown)
 }
 
 // handshakeProblem returns the finding for a handshake without a certificate. It is nil if there is one, or nothing was found out.
