@@ -112,7 +112,7 @@ func listenHere(address string) (*net.TCPListener, error) {
 
 // start returns what the page shows at first, with the routes of one suite.
 func (o options) start(suite string) (Input, error) {
-	in := Input{Object: samples.Manifest("deployment.yaml"), Cluster: samples.Cluster(), Gates: o.gates, Path: suite}
+	in := Input{Object: samples.Manifest("pod.yaml"), Cluster: samples.Cluster(), Gates: o.gates, Path: suite}
 	if o.config != "" {
 		text, err := os.ReadFile(o.config)
 		if err != nil {

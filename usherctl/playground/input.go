@@ -6,19 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+	"k8s.io/utils/ptr"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/yamlnode"
 )
 
 // Input holds a user's input and choices. All members may be empty.
@@ -135,6 +141,42 @@ type Object struct {
 	Stages []Stage       `json:"stages"`
 	Marks  []Problem     `json:"marks"`  // the fields that were refused or are unknown, at their lines
 	Review string        `json:"review"` // the AdmissionReview of the first route
+	// Responses are what the routes answer, each with its complete patch.
+	Responses []response `json:"responses"`
+}
+
+// response is what a route answers, as text.
+type response struct {
+	Path   string `json:"path"`
+	Patch  string `json:"patch"` // an operation a line
+	Review string `json:"review"`
+}
+
+// responseOf returns what a route answered to a review.
+func responseOf(body []byte, c report.Call) response {
+	var asked admissionv1.AdmissionReview
+	_ = json.Unmarshal(body, &asked) // it has been read
+	answer := &admissionv1.AdmissionResponse{Allowed: c.Outcome == string(handlers.Allowed) || c.Outcome == string(handlers.Mutated),
+		Warnings: c.Warnings, AuditAnnotations: c.Audit}
+	if asked.Request != nil {
+		answer.UID = asked.Request.UID
+	}
+	var operations []string
+	for _, o := range c.Patch {
+		text, _ := json.Marshal(o) // it has been decoded from JSON
+		operations = append(operations, string(text))
+	}
+	if len(operations) > 0 {
+		answer.PatchType, answer.Patch = ptr.To(admissionv1.PatchTypeJSONPatch), []byte("["+strings.Join(operations, ",")+"]")
+	}
+	if !answer.Allowed {
+		answer.Result = &metav1.Status{Status: metav1.StatusFailure, Message: c.Message, Reason: metav1.StatusReason(c.Reason), Code: int32(c.Code)}
+		if len(c.Causes) > 0 {
+			answer.Result.Details = &metav1.StatusDetails{Causes: c.Causes}
+		}
+	}
+	text, _ := json.Marshal(admissionv1.AdmissionReview{TypeMeta: asked.TypeMeta, Response: answer})
+	return response{c.Path, strings.Join(operations, "\n"), indented(text)}
 }
 
 // Stage is the object at one point on its way.
@@ -154,9 +196,10 @@ type Stage struct {
 
 // objectOf returns what the page shows of a report.
 func objectOf(d requests.Document, text string, body []byte, r report.Report) Object {
-	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
-	plugins, now := pluginStages(r)
 	places := newPlaces(text, d.Line)
+	yamlOf := func(raw json.RawMessage) string { return yamlLike(raw, places.sent(d.Of != "")) }
+	o := Object{Report: r, Review: indented(body), Stages: []Stage{{Name: "sent", Outcome: r.Operation, Document: yamlOf(r.Before)}}}
+	plugins, now := pluginStages(r, yamlOf)
 	o.Stages = append(o.Stages, plugins...)
 	for _, call := range r.Calls {
 		for _, s := range call.Steps {
@@ -168,6 +211,7 @@ func objectOf(d requests.Document, text string, body []byte, r report.Report) Ob
 			stage.Marks = marksIn(yamlOf(now), s.Refused)
 			o.Stages = append(o.Stages, stage)
 		}
+		o.Responses = append(o.Responses, responseOf(body, call))
 		for _, cause := range call.Causes {
 			o.Marks = append(o.Marks, Problem{Tab: "object", Line: places.lineOf(d.FieldInFile(cause.Field)),
 				Text: fmt.Sprintf("%s: %s", cause.Field, cause.Message)})
@@ -190,7 +234,7 @@ func stageOf(s report.Step, path string) Stage {
 }
 
 // pluginStages returns what built-in plug-ins changed before the first webhook was called, and the object then.
-func pluginStages(r report.Report) (stages []Stage, now json.RawMessage) {
+func pluginStages(r report.Report, yamlOf func(json.RawMessage) string) (stages []Stage, now json.RawMessage) {
 	now = r.Before
 	for _, p := range r.Plugins {
 		if p.Outcome == "changed" && p.Round == 1 && !review.Routine(p.Name) {
@@ -250,13 +294,73 @@ func indented(raw []byte) string {
 	return text.String()
 }
 
-func yamlOf(raw json.RawMessage) string {
+func yamlOf(raw json.RawMessage) string { return yamlLike(raw, nil) }
+
+// yamlLike returns an object as YAML, with the keys in the order of another one, which may be nil; those that only the object has come last.
+func yamlLike(raw json.RawMessage, like *yaml.Node) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	text, err := yaml.JSONToYAML(raw)
-	if err != nil {
+	var document yaml.Node
+	if err := yaml.Unmarshal(raw, &document); err != nil || len(document.Content) == 0 {
 		return string(raw)
 	}
-	return string(text)
+	arrange(document.Content[0], like)
+	var text strings.Builder
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(&document); err != nil {
+		return string(raw)
+	}
+	return text.String()
+}
+
+// truth matches the texts that Kubernetes' YAML takes for true or false, and this encoder for text, which it does not quote.
+var truth = regexp.MustCompile(`(?i)^(y|yes|n|no|on|off)$`)
+
+// unquote removes the style of JSON from a value or key.
+func unquote(of *yaml.Node) {
+	if of.Style = 0; truth.MatchString(of.Value) {
+		of.Style = yaml.DoubleQuotedStyle
+	}
+}
+
+// arrange removes the style of JSON from a value, and gives its mappings the order of another one, which may be nil.
+func arrange(value, like *yaml.Node) {
+	unquote(value)
+	places, values := map[string]int{}, map[string]*yaml.Node{}
+	for part, child := range parts(like) {
+		places[part], values[part] = len(places)-len(like.Content), child // before the parts that it has not, which are at 0
+	}
+	for part, child := range parts(value) {
+		arrange(child, values[part])
+	}
+	if value.Kind != yaml.MappingNode {
+		return
+	}
+	members := slices.Collect(slices.Chunk(value.Content, 2))
+	slices.SortStableFunc(members, func(a, b []*yaml.Node) int { return cmp.Compare(places[a[0].Value], places[b[0].Value]) })
+	value.Content = slices.Concat(members...)
+	for _, m := range members {
+		unquote(m[0])
+	}
+}
+
+// parts returns the members of a mapping by their keys, or the elements of a list by their names, or else by their indices.
+func parts(of *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		for i := 0; of != nil && i < len(of.Content); i++ {
+			child, part := of.Content[i], strconv.Itoa(i)
+			if of.Kind == yaml.MappingNode {
+				i++
+				child, part = of.Content[i], child.Value
+			} else if _, name := yamlnode.Child(child, "name"); name != nil {
+				part = name.Value
+			}
+			if !yield(part, child) {
+				return
+			}
+		}
+	}
 }

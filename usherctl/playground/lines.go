@@ -79,6 +79,28 @@ func (p places) lineOf(path string) int {
 	return p.off + yamlnode.Line(p.root, partsOf(path))
 }
 
+// sent returns the object as it was typed, or of a workload the template of its pods; nil if there is none.
+func (p places) sent(template bool) *yaml.Node {
+	at := p.root
+	if at == nil {
+		return nil
+	}
+	if _, request := yamlnode.Child(at, "request"); request != nil {
+		_, at = yamlnode.Child(request, "object")
+	}
+	for template && at != nil {
+		_, spec := yamlnode.Child(at, "spec")
+		if spec == nil {
+			return nil
+		}
+		if _, at = yamlnode.Child(spec, "template"); at != nil {
+			return at
+		}
+		_, at = yamlnode.Child(spec, "jobTemplate")
+	}
+	return at
+}
+
 var pathParts = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
 
 // partsOf splits a path into keys and indices.

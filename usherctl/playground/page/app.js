@@ -7,9 +7,9 @@ import { asCase, asCurl, asReview } from "./copies.js";
 
 const $ = (id) => document.getElementById(id);
 const parts = {
-  object: "A manifest, several, or an AdmissionReview, as YAML or JSON. Of a Deployment, the pod that its controller would create is reviewed. Namespaces, LimitRanges and PriorityClasses beside it count as stored.",
+  object: "A manifest, several, or an AdmissionReview, as YAML or JSON. For a Deployment, usher reviews the pod that its controller would create. Namespaces, LimitRanges and PriorityClasses beside it count as stored.",
   old: "The object as it is stored, for an UPDATE. Empty: the same object.",
-  policy: "The policy file of usher. Empty: the default policy.",
+  policy: "The policy file of usher.",
   cluster: "Manifests that stand for the cluster: namespaces, nodes, profiles, quotas.",
 };
 const fields = ["path", "operation", "namespace", "subresource", "user", "groups", "gates"];
@@ -17,6 +17,7 @@ const titles = { object: "Object", old: "Stored object", policy: "Policy", clust
 let started = false; // what was kept is loaded
 let lesson = null; // that is open: name, title, text, hints, files, shown hints
 let input = empty(), tab = "object", answer = { problems: [], objects: [] }, shown = 0, examples = [];
+let base = ""; // the example that was chosen last
 let stage = null; // the name of the chosen step; null: the step that refuses, or what is stored
 
 function empty() {
@@ -43,13 +44,19 @@ function load(next) {
   $("lesson").value = $("record").value = "";
   for (const id of ["lesson-box", "lesson-bar"]) $(id).hidden = true;
   $("input-title").textContent = "What a user sends";
-  input = { ...empty(), ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
+  input = { ...empty(), policy: start.facts.policy, ...Object.fromEntries(Object.entries(next).filter(([, value]) => value !== "")) };
   for (const f of fields) $(f).value = input[f];
   $("dryRun").checked = input.dryRun;
   tellRequest();
   makeTabs(Object.keys(titles));
   openTab("object");
   changed();
+}
+
+// given returns the input as it is sent, without a policy that is the default.
+function given() {
+  const { names, ...sent } = input;
+  return { ...sent, policy: sent.policy === start.facts.policy ? "" : sent.policy };
 }
 
 // tellRequest says what is behind "more".
@@ -167,8 +174,7 @@ async function changed() {
   running = true;
   document.body.dataset.busy = "true";
   try {
-    const { names, ...sent } = input;
-    const r = await fetch("run", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(sent) });
+    const r = await fetch("run", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(given()) });
     if (!r.ok) throw new Error(await r.text());
     answer = await r.json();
     answer.problems ??= [];
@@ -203,7 +209,7 @@ function showObject() {
   if (!object) {
     verdict.className = answer.problems.length ? "bad" : "quiet";
     verdict.textContent = answer.problems.length ? "The input cannot be reviewed; see the marked lines." : "Type or choose an object.";
-    for (const id of ["chain", "stage", "document", "why", "patch", "review", "answer", "before-title", "after-title"]) $(id).replaceChildren();
+    for (const id of ["chain", "stage", "document", "why", "patch", "patches", "review", "responses", "answer", "before-title", "after-title"]) $(id).replaceChildren();
     $("idle-label").hidden = true;
     return;
   }
@@ -216,6 +222,10 @@ function showObject() {
   $("slider").max = stages.length - 1;
   $("chain").replaceChildren(...stages.map((s, i) => chip(s, i)));
   $("review").textContent = object.review;
+  const patches = (object.responses || []).filter((a) => a.patch);
+  $("patches-box").hidden = !patches.length;
+  $("patches").textContent = patches.map((a) => `# ${a.path}\n${a.patch}`).join("\n");
+  $("responses").textContent = (object.responses || []).map((a) => `# ${a.path}\n${a.review}`).join("\n");
   showCalls(r);
   showStage(chosen(stages));
 }
@@ -376,7 +386,8 @@ $("example").addEventListener("change", async () => {
   const name = $("example").value;
   if (!name) return;
   first();
-  load(await (await fetch("examples/" + name)).json());
+  base = name;
+  load(await exampleOf(name));
   keep();
   $("about").textContent = examples.find((e) => e.name === name).shows;
 });
@@ -391,8 +402,7 @@ $("tabs").addEventListener("keydown", (e) => {
 });
 $("share").addEventListener("click", async () => {
   const url = new URL(location.href);
-  const { names, ...sent } = input;
-  url.hash = await pack(sent);
+  url.hash = await pack(given(), base || examples[0]?.name || "", exampleOf);
   history.replaceState(null, "", url);
   keep();
   copy(url.href, "The address of this page has it all, and is copied. It is not sent anywhere.");
@@ -401,8 +411,8 @@ for (const b of document.querySelectorAll("[data-copy]")) b.addEventListener("cl
   const report = answer.objects[shown]?.report;
   if (!report) { say("There is nothing to copy: no object could be reviewed."); return; }
   if (b.dataset.copy === "case" && ["invalid", "not judged"].includes(report.verdict)) { say(`The object is ${report.verdict}: a case of usherctl test cannot expect that.`); return; }
-  const path = report.calls[0]?.path || "/mutate-pods";
-  const text = { curl: () => asCurl(input, path), review: () => asReview(input), case: () => asCase(input, report) }[b.dataset.copy]();
+  const path = report.calls[0]?.path || "/mutate-pods", sent = given();
+  const text = { curl: () => asCurl(sent, path), review: () => asReview(sent), case: () => asCase(sent, report) }[b.dataset.copy]();
   copy(text, "Copied: paste it into a shell.");
 });
 
@@ -429,16 +439,22 @@ $("record-label").hidden = !(start.records || []).length;
 if (start.problem) say("The recording: " + start.problem);
 for (const path of start.facts.paths) $("path").append(new Option(path, path));
 async function fromAddress() {
-  const shared = await unpack(location.hash.slice(1));
+  const shared = await unpack(location.hash.slice(1), exampleOf);
   load(shared || start.input);
+}
+
+// exampleOf returns the input of an example; an empty one if there is none of the name.
+async function exampleOf(name) {
+  const r = name && await fetch("examples/" + name);
+  return { ...empty(), ...(r?.ok ? await r.json() : {}) };
 }
 addEventListener("hashchange", () => { first(); fromAddress(); });
 
 // keep keeps what was typed and chosen in this tab of the browser, for a reload.
 function keep() {
   if (!started) return;
-  const files = lesson?.files, { names, ...sent } = input;
-  const state = { start: start.input, hash: location.hash, input: sent, lesson: lesson?.name, files, tab, shown, stage, example: $("example").value, record: $("record").value };
+  const files = lesson?.files;
+  const state = { start: start.input, hash: location.hash, input: given(), lesson: lesson?.name, files, tab, shown, stage, example: $("example").value, record: $("record").value };
   try { sessionStorage.setItem("state", JSON.stringify(state)); } catch { sessionStorage.removeItem("state"); } // too large
 }
 
