@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -329,9 +330,10 @@ func unquote(of *yaml.Node) {
 // arrange removes the style of JSON from a value, and gives its mappings the order of another one, which may be nil.
 func arrange(value, like *yaml.Node) {
 	unquote(value)
-	places, values := map[string]int{}, map[string]*yaml.Node{}
+	places := map[string]int{"apiVersion": math.MinInt, "kind": math.MinInt + 1} // which the template of a pod has not
+	values := map[string]*yaml.Node{}
 	for part, child := range parts(like) {
-		places[part], values[part] = len(places)-len(like.Content), child // before the parts that it has not, which are at 0
+		places[part], values[part] = len(values)-len(like.Content), child // before the parts that it has not, which are at 0
 	}
 	for part, child := range parts(value) {
 		arrange(child, values[part])

@@ -33,14 +33,14 @@ func TestLineOf(t *testing.T) {
 	}
 }
 
-// TestYAMLLike: keys are in the order in which they were typed, with new ones behind them, and text that Kubernetes would take for
+// TestYAMLLike: keys are in the order in which they were typed, with new ones behind them except a kind, and text that Kubernetes would take for
 // true or false is quoted.
 func TestYAMLLike(t *testing.T) {
 	const sent = "metadata: {name: p}\nspec:\n  containers:\n  - name: b\n    image: i\n  - image: i\n    name: a\n"
 	const object = `{"kind": "Pod", "metadata": {"labels": {"y": "No"}, "name": "p"}, "spec": {"containers": [
 		{"args": ["off", "other"], "image": "i", "name": "a"}, {"env": [{"name": "A", "value": "1"}], "image": "i", "name": "b"}]}}`
-	const want = "metadata:\n  name: p\n  labels:\n    \"y\": \"No\"\nspec:\n  containers:\n  - image: i\n    name: a\n    args:\n    - \"off\"\n    - other\n" +
-		"  - name: b\n    image: i\n    env:\n    - name: A\n      value: \"1\"\nkind: Pod\n"
+	const want = "kind: Pod\nmetadata:\n  name: p\n  labels:\n    \"y\": \"No\"\nspec:\n  containers:\n  - image: i\n    name: a\n    args:\n    - \"off\"\n    - other\n" +
+		"  - name: b\n    image: i\n    env:\n    - name: A\n      value: \"1\"\n"
 	if got := yamlLike([]byte(object), newPlaces(sent, 1).sent(false)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
