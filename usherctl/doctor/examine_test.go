@@ -554,7 +554,7 @@ func TestWayOfAPod(t *testing.T) {
 		says []string
 	}{
 		{"validating at once", []entry{of(validatingKind, 15, nil), of(validatingKind, 15, nil)}, "", nil},
-		{"mutating one after the other", []entry{of(mutatingKind, 11, nil), of(mutatingKind, 10, nil)}, "pod-timeouts", []string{"21 s", "timeoutSeconds"}},
+		{"mutating one after the other", []entry{of(mutatingKind, 11, nil), of(mutatingKind, 10, nil)}, "pod-timeouts", []string{"21 s", "kubectl edit"}},
 		{"both", []entry{of(mutatingKind, 10, nil), of(validatingKind, 11, nil), of(validatingKind, 3, nil)}, "pod-timeouts", []string{"21 s"}},
 		{"in different namespaces", []entry{of(mutatingKind, 11, only("a")), of(mutatingKind, 10, only("b"))}, "", nil},
 		{"in one of them", []entry{of(mutatingKind, 11, only("b")), of(mutatingKind, 10, only("b"))}, "pod-timeouts", []string{"in namespace b"}},
@@ -579,7 +579,7 @@ func TestAmplifiers(t *testing.T) {
 	checks := hook(func(w *entry) { w.Rules = status })
 	expectOne(t, amplifierProblems([]entry{own, checks, hook(nil)}), "")
 	expectOne(t, amplifierProblems([]entry{own, foreign}), "two-amplifiers", "w.example.com", "kubectl edit")
-	expectOne(t, amplifierProblems([]entry{own, theirs}), "two-amplifiers", "kubectl delete mutatingwebhookconfiguration koordinator-")
+	expectOne(t, amplifierProblems([]entry{own, theirs}), "two-amplifiers", "kubectl edit mutatingwebhookconfiguration koordinator-")
 	expectOne(t, koordinatorProblems([]entry{own, theirs}), "koordinator-beside-usher", "nodes/status")
 	expectOne(t, koordinatorProblems([]entry{own, foreign}), "")
 }

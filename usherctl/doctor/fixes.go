@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
 )
@@ -19,15 +20,13 @@ import (
 type subject struct {
 	entry // the webhook; empty if it is about the cluster
 	connectivity.Subject
-	changes    []change // of the webhook; none: no command knows them
-	restored   bool     // usher's own registration ends it
-	also       []entry  // webhooks with the same changes
-	namespaces []string // to be labelled
-	label      string
-	misspelt   bool // the selector may be what is misspelt
-	watching   bool // usher lacks rights to watch the cluster
-	writing    bool // usher lacks rights to keep its certificates
-	pod        types.NamespacedName
+	changes  []change // of the webhook; none: no command knows them
+	restored bool     // usher's own registration ends it
+	also     []entry  // webhooks that it makes superfluous
+	misspelt bool     // the selector may be what is misspelt
+	watching bool     // usher lacks rights to watch the cluster
+	writing  bool     // usher lacks rights to keep its certificates
+	pod      types.NamespacedName
 }
 
 // change is a field of a webhook, such as "timeoutSeconds" or "rules.0.resources.1", with the value that it should have.
@@ -67,27 +66,10 @@ func onDisk(s subject, way command) command {
 	return way
 }
 
-func show(s subject) command   { return look(s.show(), "") }
-func remove(s subject) command { return fix(s.remove()) }
+func show(s subject) command { return look(s.show(), "") }
 
-// setOr sets fields of the webhook, and of others, or does something else if nothing says to what.
-func setOr(otherwise func(subject) command) func(subject) command {
-	return func(s subject) command {
-		if len(s.changes) == 0 {
-			return otherwise(s)
-		}
-		return s.set()
-	}
-}
-
-// set sets fields of the webhook, and of others.
-func (s subject) set() command {
-	commands := []string{s.patch(s.changes...)}
-	for _, w := range s.also {
-		commands = append(commands, w.patch(s.changes...))
-	}
-	return fix(strings.Join(commands, " && "))
-}
+// set sets the fields of the webhook.
+func set(s subject) command { return fix(s.patch(s.changes...)) }
 
 // edit lets a person correct the webhook.
 func edit(s subject) command { return look(s.edit(), "") }
@@ -101,6 +83,8 @@ func restoreOr(otherwise func(subject) command) func(subject) command {
 			return otherwise(s)
 		case s.home.Unknown != nil || s.differs():
 			return s.restore()
+		case s.needed != nil && len(webhooks.Additions(*s.needed, s.Hook)) > 0:
+			return look(s.edit(), "Somebody has added to what usher needs, and restoring its registration would keep that.")
 		}
 		return look("usherctl steps", "usher is registered as its policy asks: correct the policy.")
 	}
@@ -113,33 +97,21 @@ func keepAway(s subject) command {
 	case s.restored:
 		return s.restore()
 	case len(s.changes) > 0:
-		return s.set()
+		return set(s)
 	}
 	return show(s)
 }
 
 func listResources(subject) command { return look("kubectl api-resources", "") }
 
-// removeOrEdit removes a binding, unless the name of its policy seems misspelt.
-func removeOrEdit(s subject) command {
-	if len(s.changes) > 0 {
-		return edit(s)
-	}
-	return remove(s)
-}
-
 func removePod(s subject) command {
 	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
 }
 
-// removeAmplifier removes one of two amplifiers: all of Koordinator's, or what usher does not need. What else one of somebody else does, only a
-// person knows.
+// removeAmplifier removes one of two amplifiers that usher does not need. What else one of somebody else does, only a person knows.
 func removeAmplifier(s subject) command {
-	switch {
-	case s.ushers():
+	if s.ushers() {
 		return s.restore()
-	case koordinators(s.entry):
-		return remove(s)
 	}
 	return edit(s)
 }
@@ -147,7 +119,7 @@ func removeAmplifier(s subject) command {
 // unregister removes a webhook, with its configuration if that has no other.
 func (s subject) unregister() command {
 	if s.siblings == 0 {
-		return remove(s)
+		return fix(s.remove())
 	}
 	return fix(s.drop())
 }
@@ -164,11 +136,11 @@ func removeTwins(s subject) command {
 	return fix(strings.Join(commands, " && "))
 }
 
-// removeOrphan removes a webhook that nothing serves any more.
+// removeOrphan restores a webhook of usher that nothing serves any more. Whether one of others is to be served again, only a person knows.
 func removeOrphan(s subject) command {
 	switch called := s.Target.Service; {
 	case !s.ushers():
-		return s.unregister()
+		return show(s)
 	case called.Namespace == s.home.At.Namespace && called.Name == s.home.At.Service:
 		return look("kubectl get services --all-namespaces -l app.kubernetes.io/name=usher", "")
 	}
@@ -199,21 +171,12 @@ func listPods(s subject) command {
 	return look(in+"pods -l "+report.Word(labels.FormatLabels(s.Service.Spec.Selector)), "")
 }
 
-// labelNamespace gives namespaces the label that the webhook asks for.
-func labelNamespace(s subject) command {
-	switch {
-	case len(s.namespaces) == 0:
-		return show(s)
-	case s.misspelt:
+// compareLabels shows the labels of namespaces, or lets a person correct the selector. Which of them is wrong, only a person knows.
+func compareLabels(s subject) command {
+	if s.misspelt {
 		return edit(s)
-	case s.label == "" || s.namespaces[0] == "":
-		return look("kubectl get namespaces --show-labels", "")
 	}
-	names := make([]string, len(s.namespaces))
-	for i, name := range s.namespaces {
-		names[i] = report.Word(name)
-	}
-	return fix("kubectl label --overwrite namespace " + strings.Join(names, " ") + " " + s.label)
+	return look("kubectl get namespaces --show-labels", "")
 }
 
 // restore returns the command that restores usher's registration. While it is not known what usher needs, it only shows the registration:

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/internal/selector"
@@ -20,63 +18,32 @@ import (
 // authors of objects can decide what is left out, or if users who may do nearly everything or three quarters of the namespaces are.
 func (w entry) narrowed(added []string, namespaces []corev1.Namespace) (found []report.Finding) {
 	const leaves = "what was added to the registration leaves out more than usher does: %s. What is left out is neither checked nor changed."
-	about, then, severe, mild := w.about(), []string(nil), []string(nil), []string(nil)
-	left, reasons := w.withoutOthers(added)
+	then, severe, mild := []string(nil), []string(nil), []string(nil)
+	reasons := w.severeConditions(added)
 	taken, all := w.takesIn(namespaces)
 	for _, what := range added {
 		field, rest, _ := strings.Cut(what, " ")
 		name, _, _ := strings.Cut(rest, ":")
-		change := change{field: field}
 		switch {
 		case field == "objectSelector" && w.forNamespaced():
-			change.value, then = w.neededObjects(), append(then, byAuthors)
+			then = append(then, byAuthors)
 		case field == "matchConditions" && reasons[name] != "":
-			change.value, then = left, append(then, reasons[name])
+			then = append(then, reasons[name])
 		case field == "namespaceSelector" && all > 0 && taken*4 <= all:
-			change.value = w.neededNamespaces()
 			what += fmt.Sprintf(", which %d of the %d namespaces meet", taken, all)
 		default:
 			mild = append(mild, what)
 			continue
 		}
-		severe, about.changes = append(severe, what), withChange(about.changes, change)
+		severe = append(severe, what)
 	}
 	if len(severe) > 0 {
-		found = append(found, problem("usher-leaves-out", about, leaves+"%s", strings.Join(severe, "; "), strings.Join(once(then), "")))
+		found = append(found, problem("usher-leaves-out", w.about(), leaves+"%s", strings.Join(severe, "; "), strings.Join(once(then), "")))
 	}
 	if len(mild) > 0 {
 		found = append(found, milder(problem("usher-leaves-out", w.about(), leaves, strings.Join(mild, "; ")), report.Info))
 	}
 	return found
-}
-
-// neededNamespaces returns the namespaceSelector that usher needs, with the namespaces that are left out by name.
-func (w entry) neededNamespaces() *metav1.LabelSelector {
-	names := namesLeftOut(w.NamespaceSelector)
-	switch {
-	case len(names) > 0:
-		return without(w.needed.NamespaceSelector, names)
-	case w.needed.NamespaceSelector == nil:
-		return &metav1.LabelSelector{}
-	}
-	return w.needed.NamespaceSelector
-}
-
-// without returns a namespaceSelector that also leaves out some namespaces.
-func without(s *metav1.LabelSelector, names []string) *metav1.LabelSelector {
-	selector := &metav1.LabelSelector{}
-	if s != nil {
-		selector = s.DeepCopy()
-	}
-	for i, r := range selector.MatchExpressions {
-		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
-			selector.MatchExpressions[i].Values = once(slices.Concat(r.Values, names))
-			return selector
-		}
-	}
-	selector.MatchExpressions = append(selector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: once(names)})
-	return selector
 }
 
 // once returns names sorted, each once.
@@ -94,10 +61,10 @@ var written = regexp.MustCompile(`\b((object|oldObject)\b|request\.(name|options
 // byAuthors is why it matters that something is asked of what the author of a request writes.
 const byAuthors = " Whoever writes an object can decide whether usher sees it."
 
-// withoutOthers returns the match conditions without those of the additions that matter, and why these do, by name: they read what the
-// author of a request writes, or leave out users who may do nearly everything.
-func (w entry) withoutOthers(additions []string) (left []registration.MatchCondition, reasons map[string]string) {
-	left, reasons = []registration.MatchCondition{}, map[string]string{}
+// severeConditions returns why some of the match conditions that were added matter, by name: they read what the author of a request writes, or
+// leave out users who may do nearly everything.
+func (w entry) severeConditions(additions []string) map[string]string {
+	reasons := map[string]string{}
 	for _, c := range w.MatchConditions {
 		text := strings.ReplaceAll(c.Expression, "object.metadata.namespace", "") // which a right is needed for
 		added := c.Name != "not-excluded-pods" && slices.ContainsFunc(additions,
@@ -107,11 +74,9 @@ func (w entry) withoutOthers(additions []string) (left []registration.MatchCondi
 			reasons[c.Name] = byAuthors
 		case added && len(users) > 0:
 			reasons[c.Name] = fmt.Sprintf(" It leaves out %s.", report.List(users))
-		default:
-			left = append(left, c)
 		}
 	}
-	return left, reasons
+	return reasons
 }
 
 // takesIn returns for how many namespaces the webhook is called, of those that usher needs it for.

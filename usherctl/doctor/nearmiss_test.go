@@ -25,8 +25,7 @@ func TestMisspells(t *testing.T) {
 	}
 }
 
-// TestNearMisses: a label that is misspelt is named with the right one. Only usher's own label is ever set by a command, and only
-// if the registration asks for what usher needs.
+// TestNearMisses: a label that is misspelt is named with the right one. Which of the two is wrong, no command decides.
 func TestNearMisses(t *testing.T) {
 	space := func(name, key, value string) corev1.Namespace {
 		n := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: value}}}
@@ -53,11 +52,11 @@ func TestNearMisses(t *testing.T) {
 		says       []string
 	}{
 		{"right", own, []corev1.Namespace{right}, "", "", nil},
-		{"none", own, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", report.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
+		{"none", own, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", report.Warning, []string{"\nkubectl get namespaces --show-labels"}},
 		{"a value", own, []corev1.Namespace{space("a", "b", "c"), enable}, "selector-no-namespace", report.Warning,
-			[]string{"shop have door=enable, and the selector asks for door=enabled. Did you mean that?", "\nkubectl label --overwrite namespace shop door=enabled"}},
-		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", report.Warning, []string{"\nkubectl label --overwrite namespace shop door=enabled"}},
-		{"a key beside a right one", own, []corev1.Namespace{right, key}, "selector-near-miss", report.Warning, []string{"dooor=enabled", "namespace bank door=enabled"}},
+			[]string{"shop have door=enable, and the selector asks for door=enabled. Did you mean that?", "\nkubectl get namespaces --show-labels"}},
+		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", report.Warning, []string{"\nkubectl get namespaces --show-labels"}},
+		{"a key beside a right one", own, []corev1.Namespace{right, key}, "selector-near-miss", report.Warning, []string{"dooor=enabled", "namespaces bank"}},
 		{"the label, and left out by name", leavesOut, []corev1.Namespace{space("apps", "a", "b"), right}, "selector-no-namespace", report.Warning,
 			[]string{"Namespace right has the label door=enabled, and the selector also leaves out kubernetes.io/metadata.name", "\nkubectl get namespaces --show-labels"}},
 		{"a selector of usher", changed, []corev1.Namespace{right}, "selector-no-namespace", report.Warning, []string{"\nkubectl edit validatingwebhookconfiguration usher"}},

@@ -30,7 +30,7 @@ func (p admissionPolicy) paramKindProblem(ctx context.Context, f *snapshot, boun
 	case !errors.Is(err, reader.ErrNotFound):
 		return []report.Finding{unreadFinding(err, "the parameters of the "+p.object())}
 	}
-	missing := p.problem("policy-param-kind", nil, "spec.paramKind is %s %s, which the API server does not serve. %s Install its "+
+	missing := p.problem("policy-param-kind", "spec.paramKind is %s %s, which the API server does not serve. %s Install its "+
 		"CustomResourceDefinition, or correct "+
 		"the kind.", p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind, p.cannotJudge())
 	if !bound || !p.fails() {
@@ -89,7 +89,7 @@ func (b admissionPolicy) paramProblems(ctx context.Context, f *snapshot, policy 
 	if deny {
 		then = "parameterNotFoundAction is Deny. " + policy.cannotJudge()
 	}
-	missing := b.problem("policy-param-missing", nil, "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind,
+	missing := b.problem("policy-param-missing", "spec.paramRef names the %s %s, which does not exist. %s Create it, or correct the name.", of.Kind,
 		which, then)
 	if !deny || !policy.fails() {
 		missing = milder(missing, report.Warning)

@@ -118,7 +118,7 @@ func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found [
 		found = append(found, p.conditionProblems()...)
 		bound := all.isBound(p)
 		if !bound {
-			found = append(found, p.problem("policy-not-bound", nil, "no %sBinding names it: it is without effect.", p.kind))
+			found = append(found, p.problem("policy-not-bound", "no %sBinding names it: it is without effect.", p.kind))
 		}
 		found = append(found, p.paramKindProblem(ctx, f, bound)...)
 	}
@@ -148,15 +148,15 @@ func (all admissionPolicies) unbound(b admissionPolicy) report.Finding {
 	}
 	const missing = "it binds the %s %s, which does not exist: nothing is checked or changed by it."
 	if meant := nearest.Of(b.Spec.PolicyName, free); meant != "" {
-		return b.problem("policy-missing", []change{{"policyName", meant}}, missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName,
+		return b.problem("policy-missing", missing+" Did you mean %s, which nothing binds?", all.kind, b.Spec.PolicyName,
 			meant)
 	}
-	return b.problem("policy-missing", nil, missing+" Apply the policy, or remove the binding.", all.kind, b.Spec.PolicyName)
+	return b.problem("policy-missing", missing+" Apply the policy, or remove the binding.", all.kind, b.Spec.PolicyName)
 }
 
 // problem returns a finding about a policy, or a binding.
-func (p admissionPolicy) problem(id string, changes []change, format string, args ...any) report.Finding {
-	one := problem(id, subject{entry: p.entry(), changes: changes}, format, args...)
+func (p admissionPolicy) problem(id, format string, args ...any) report.Finding {
+	one := problem(id, subject{entry: p.entry()}, format, args...)
 	one.Object = p.object()
 	return one
 }

@@ -80,7 +80,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		{"conditions that may hold", pods(`, matchConditions: [{name: a, expression: "variables.a == params.a && namespaceObject.metadata.name == object.metadata.namespace"}]`), bound(""), "", "", nil},
 		{"a binding of nearly the name", strings.Replace(pods(""), "name: p", "name: v8-bindmissing", 1), `{metadata: {name: b}, spec: {policyName: v8-bindmising}}`, "policy-missing policy-not-bound",
 			report.Warning, []string{"Did you mean v8-bindmissing", "kubectl edit validatingadmissionpolicybinding b"}},
-		{"a binding of another name", pods(""), bound("") + `, {metadata: {name: c}, spec: {policyName: replica-limit}}`, "policy-missing", report.Warning, []string{"kubectl delete validatingadmissionpolicybinding c"}},
+		{"a binding of another name", pods(""), bound("") + `, {metadata: {name: c}, spec: {policyName: replica-limit}}`, "policy-missing", report.Warning, []string{"kubectl edit validatingadmissionpolicybinding c"}},
 		{"a binding of no namespace", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {tier: fron}}}"), "selector-no-namespace", report.Warning,
 			[]string{"the policy is never asked", "tier=fron", "kubectl edit validatingadmissionpolicybinding b"}},
 		{"a binding of labels that nothing has", pods(""), bound(", matchResources: {namespaceSelector: {matchLabels: {team: a}}}"), "selector-no-namespace", report.Info, []string{"there is none"}},

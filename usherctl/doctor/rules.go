@@ -64,19 +64,6 @@ func (w entry) ruleProblem(id string, misses []resources.Miss, severity report.S
 	return milder(problem(id, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
 }
 
-// withChange returns changes with one more. Lists for the same field become one.
-func withChange(all []change, next change) []change {
-	i := slices.IndexFunc(all, func(c change) bool { return c.field == next.field })
-	if i < 0 {
-		return append(all, next)
-	}
-	first, isList := all[i].value.([]string)
-	if more, also := next.value.([]string); isList && also {
-		all[i].value = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v string) bool { return slices.Contains(first, v) }))
-	}
-	return all
-}
-
 // exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.
 func exactProblem(w entry, all resources.Table) (found []report.Finding) {
 	if w.MatchPolicy == nil || *w.MatchPolicy != registration.Exact {

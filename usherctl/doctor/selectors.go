@@ -24,7 +24,7 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 	if err != nil {
-		return []report.Finding{problem("selector-no-namespace", w.about(), "namespaceSelector is invalid: %v.", err)}
+		return []report.Finding{problem("selector-no-namespace", subject{entry: w, misspelt: true}, "namespaceSelector is invalid: %v.", err)}
 	}
 	namespaced, cluster := scopes(w.Rules, all)
 	if !namespaced {
@@ -47,19 +47,13 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 
 // noNamespace returns the finding for a namespaceSelector that matches none of the namespaces, of which some have a misspelt label.
 func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) report.Finding {
-	about := subject{entry: w, namespaces: []string{firstOrdinary(namespaces)}, label: w.labelToSet()}
-	then, severity := "Label those that it is for.", report.Warning
+	about, then, severity := w.about(), "Label those that it is for.", report.Warning
 	labelled, but := leftOut(w.NamespaceSelector, namespaces)
 	switch {
 	case len(near) == 0 && labelled != "":
-		about.label, then = "", fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
+		then = fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
 	case len(near) > 0:
-		if about.label == "" {
-			about.misspelt = true
-		} else {
-			about.namespaces, about.label = near[0].namespaces, report.Word(near[0].meant)
-		}
-		then = near[0].text()
+		about.misspelt, then = !w.asksAsNeeded(), near[0].text()
 	case !w.ushers() && wantedLabel(w.NamespaceSelector) != "":
 		then, severity = "It is for namespaces with that label, and there is none.", report.Info
 	}
@@ -71,28 +65,18 @@ func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compi
 // nearProblems returns the findings for namespaces whose label is misspelt, beside others that are right.
 func (w entry) nearProblems(near []nearMiss) (found []report.Finding) {
 	for _, m := range near {
-		about, then := subject{entry: w, namespaces: m.namespaces}, "not called for what is in some namespaces"
-		switch {
-		case m.leftIn:
-			about.misspelt, then = true, "also called for what is in namespaces that were perhaps to be left out"
-		case w.labelToSet() != "":
-			about.label = report.Word(m.meant)
+		about, then := subject{entry: w, misspelt: m.leftIn}, "not called for what is in some namespaces"
+		if m.leftIn {
+			then = "also called for what is in namespaces that were perhaps to be left out"
 		}
 		found = append(found, problem("selector-near-miss", about, "the webhook is %s. %s", then, m.text()))
 	}
 	return found
 }
 
-// labelToSet returns the label that puts a namespace in scope, as an argument of kubectl label. It is "" for a webhook that is
-// not usher's, which nobody may have asked for, and if the registered selector asks for other labels than usher needs.
-func (w entry) labelToSet() string {
-	if w.needed == nil {
-		return ""
-	}
-	if label := wantedLabel(w.needed.NamespaceSelector); label == wantedLabel(w.NamespaceSelector) {
-		return label
-	}
-	return ""
+// asksAsNeeded reports whether the webhook is one of usher that asks for the label that usher needs: it is not the selector that is wrong.
+func (w entry) asksAsNeeded() bool {
+	return w.needed != nil && wantedLabel(w.NamespaceSelector) != "" && wantedLabel(w.needed.NamespaceSelector) == wantedLabel(w.NamespaceSelector)
 }
 
 // leftOut returns a namespace that has each label that a selector asks for, and the requirement that leaves it out; "" if there is none.
@@ -135,16 +119,6 @@ func wantedLabel(s *metav1.LabelSelector) string {
 		return "" // a label that cannot be set
 	}
 	return strings.Join(wanted, " ")
-}
-
-// firstOrdinary returns a namespace for people's objects, for an example.
-func firstOrdinary(namespaces []corev1.Namespace) string {
-	for _, n := range namespaces {
-		if !strings.HasPrefix(n.Name, "kube-") && !strings.HasSuffix(n.Name, "-system") && n.Name != "usher" {
-			return n.Name
-		}
-	}
-	return ""
 }
 
 // scopes reports whether rules may match namespaced objects, and whether they may match cluster-scoped ones. A Namespace
@@ -218,14 +192,6 @@ func objectSelectorProblems(w entry) []report.Finding {
 		compiled, report.List(without))}
 }
 
-// neededObjects returns the objectSelector that usher needs.
-func (w entry) neededObjects() *metav1.LabelSelector {
-	if w.needed == nil || w.needed.ObjectSelector == nil {
-		return &metav1.LabelSelector{}
-	}
-	return w.needed.ObjectSelector
-}
-
 // settingsProblems returns what is wrong with the plain settings of a webhook.
 func settingsProblems(w entry) (found []report.Finding) {
 	if len(w.AdmissionReviewVersions) > 0 && !slices.Contains(w.AdmissionReviewVersions, "v1") {
@@ -233,8 +199,7 @@ func settingsProblems(w entry) (found []report.Finding) {
 		if !slices.Contains(w.AdmissionReviewVersions, "v1beta1") {
 			severity, why = report.Error, "the API server knows none of these, and cannot call the webhook"
 		}
-		old := problem("review-version-v1", w.lacks("admissionReviewVersions", append(slices.Clone(w.AdmissionReviewVersions), "v1")),
-			"admissionReviewVersions is %s, without v1: %s.", report.List(w.AdmissionReviewVersions), why)
+		old := problem("review-version-v1", w.about(), "admissionReviewVersions is %s, without v1: %s.", report.List(w.AdmissionReviewVersions), why)
 		found = append(found, milder(old, severity))
 	}
 	if s := w.SideEffects; s != nil && (*s == registration.SideEffectClassSome || *s == registration.SideEffectClassUnknown) {

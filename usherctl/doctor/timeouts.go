@@ -86,9 +86,7 @@ func shorten(all []entry, namespaces []corev1.Namespace) (about subject, names [
 			return about, names
 		}
 		if names = append(names, slowest.Name); len(names) == 1 {
-			about = slowest.lacks("timeoutSeconds", short)
-		} else {
-			about.also = append(about.also, slowest)
+			about = slowest.about()
 		}
 		i := slices.IndexFunc(left, func(w entry) bool { return w.object() == slowest.object() && w.index == slowest.index })
 		left[i].TimeoutSeconds = new(int32(short))
@@ -182,7 +180,7 @@ func timeoutProblems(w entry) []report.Finding {
 	if w.TimeoutSeconds == nil || *w.TimeoutSeconds == longWait {
 		why = "10 is the default; " + why
 	}
-	return []report.Finding{problem("timeout-long", w.lacks("timeoutSeconds", 3), "timeoutSeconds is %d: %s.", w.timeout(), why)}
+	return []report.Finding{problem("timeout-long", w.about(), "timeoutSeconds is %d: %s.", w.timeout(), why)}
 }
 
 // amplifierProblems returns the finding for more than one webhook that may change the status of nodes.

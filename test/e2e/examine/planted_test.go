@@ -96,7 +96,7 @@ func faults() []planted {
 		{name: "refused", want: "connection-refused", also: func(ctx context.Context, s *server) error {
 			return endpoints(ctx, "foreign", s.name, host+":1", true)
 		}},
-		{name: "no-service", want: "service-missing", also: remove("services"), says: []string{"kubectl delete validatingwebhookconfiguration no-service"}},
+		{name: "no-service", want: "service-missing", also: remove("services"), says: []string{"kubectl get validatingwebhookconfiguration no-service"}},
 		{name: "no-port", want: "service-port-missing", change: func(w kubetest.Object, _ *server) {
 			w["clientConfig"].(kubetest.Object)["service"].(kubetest.Object)["port"] = 9443
 		}, says: []string{"only port 443", `"value":443`}},

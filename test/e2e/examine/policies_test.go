@@ -7,7 +7,7 @@ import (
 	"usher.dev/usher/e2e/kubetest"
 )
 
-// TestPolicies: a binding without a policy is found, and its command ends that; a policy without a binding is a remark.
+// TestPolicies: a binding without a policy is found until it has one; a policy without a binding is a remark.
 func TestPolicies(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	object := func(kind string, spec kubetest.Object) kubetest.Object {
@@ -16,8 +16,9 @@ func TestPolicies(t *testing.T) {
 	apply(t, created(ctx, registrations+"validatingadmissionpolicybindings", object("ValidatingAdmissionPolicyBinding",
 		kubetest.Object{"policyName": "gone", "validationActions": []string{"Deny"}})))
 	found, code := doctor(ctx, t, cluster.AdminKubeconfig())
-	expect(t, found, code, "policy-missing", []string{"gone", "kubectl delete validatingadmissionpolicybinding planted"})
+	expect(t, found, code, "policy-missing", []string{"gone", "kubectl edit validatingadmissionpolicybinding planted"})
 	correct(ctx, t, found)
+	paste(ctx, t, "kubectl delete validatingadmissionpolicybinding planted")
 	apply(t, created(ctx, registrations+"validatingadmissionpolicies", object("ValidatingAdmissionPolicy", kubetest.Object{
 		"matchConstraints": kubetest.Object{"resourceRules": rules("", "v1", "configmaps", "CREATE", "Namespaced")},
 		"validations":      []kubetest.Object{{"expression": "true"}}})))
@@ -30,13 +31,14 @@ func TestPolicies(t *testing.T) {
 	cluster.DeleteAfter(t, registrations+"validatingadmissionpolicybindings/planted")
 	found, code = doctor(ctx, t, cluster.AdminKubeconfig())
 	expect(t, found, code, "policy-missing", []string{"Did you mean planted"})
-	paste(ctx, t, found[0].Fix)
+	paste(ctx, t, found[0].Look)
+	paste(ctx, t, `kubectl patch validatingadmissionpolicybinding planted --type=merge -p '{"spec": {"policyName": "planted"}}'`)
 	if found, code := doctor(ctx, t, cluster.AdminKubeconfig()); code != 0 || len(found) > 0 {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
 }
 
-// TestPoliciesOfNothing: what keeps a policy from being asked is found, and the command ends it.
+// TestPoliciesOfNothing: what keeps a policy from being asked is found until it is corrected.
 func TestPoliciesOfNothing(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)
 	policy := kubetest.Object{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": kubetest.Object{"name": "nothing"}, "spec": kubetest.Object{
@@ -54,7 +56,8 @@ func TestPoliciesOfNothing(t *testing.T) {
 	if len(found) != 2 || found[1].ID != "rule-unknown-resource" {
 		t.Fatalf("%+v", found)
 	}
-	paste(ctx, t, found[1].Fix)
+	paste(ctx, t, found[1].Look)
+	paste(ctx, t, `kubectl patch validatingadmissionpolicy nothing --type=json -p '[{"op": "replace", "path": "/spec/matchConstraints/resourceRules/0/resources/0", "value": "configmaps"}]'`)
 	if found, _ := doctor(ctx, t, cluster.AdminKubeconfig()); len(found) != 1 || found[0].ID != "policy-param-missing" {
 		t.Errorf("%+v", found)
 	}

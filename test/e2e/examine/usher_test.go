@@ -105,11 +105,11 @@ func ushersFaults() []usherFault {
 			})
 		}, []string{"mutate-node-status.usher.dev"}},
 		{"a misspelt label", "selector-no-namespace", func(ctx context.Context, t *testing.T) { relabel(ctx, t, "apps", "=enable", "=enabled") },
-			[]string{"kubectl label --overwrite namespace apps admission-webhook=enabled"}},
+			[]string{"namespaces apps have admission-webhook=enable"}},
 		{"a misspelt label beside a right one", "selector-near-miss", func(ctx context.Context, t *testing.T) {
 			cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps-two"}}`)
 			relabel(ctx, t, "apps-two", "=enable", "-")
-		}, []string{"namespace apps-two admission-webhook=enabled"}},
+		}, []string{"namespaces apps-two have admission-webhook=enable"}},
 		{"no policy", "usher-policy-unusable", func(ctx context.Context, t *testing.T) {
 			const at = "/api/v1/namespaces/usher/configmaps"
 			policy, err := cluster.Admin().Get(ctx, at+"/usher-policy")
@@ -210,10 +210,11 @@ func TestUsher(t *testing.T) {
 			}
 			expect(t, found, code, f.want, f.says)
 			correct(ctx, t, found)
+			if found[0].Fix == "" {
+				return // a person corrects it
+			}
 			for _, path := range differing(before, state(ctx, t)) {
-				if !strings.HasPrefix(path, "Namespace/apps-two/") {
-					t.Errorf("%s is not what it was", path)
-				}
+				t.Errorf("%s is not what it was", path)
 			}
 		})
 	}
