@@ -19,11 +19,13 @@ import (
 	"usher.dev/usher/internal/answer"
 )
 
-// Patch is a JSON patch of an object, and the object that must come out: a file of the lesson.
+// Patch is a JSON patch of an object, and the object that must come out, or a field of it. Without an object it need only be a patch.
 type Patch struct {
-	Object string `json:"object"`
+	Object string `json:"object,omitempty"`
 	Patch  string `json:"patch"`
-	After  string `json:"after"`
+	After  string `json:"after,omitempty"` // a file of the lesson
+	Field  string `json:"field,omitempty"` // with dots
+	Is     string `json:"is,omitempty"`    // the field's JSON, or its text
 }
 
 // Answer is an AdmissionReview with a response to a review, and what the API server must do with it.
@@ -36,30 +38,51 @@ type Answer struct {
 
 // patched returns why the learner's patch does not give the object that it should, or "".
 func (l Lesson) patched(p Patch, folder string) (string, error) {
-	object, err := objectIn(folder, p.Object)
+	object, err := []byte(nil), error(nil)
+	if p.Object != "" {
+		object, err = objectIn(folder, p.Object)
+	}
 	if err != nil {
 		return err.Error(), nil
 	}
-	patch, err := os.ReadFile(filepath.Join(folder, p.Patch))
+	patch, err := objectIn(folder, p.Patch)
 	if err != nil {
-		return p.Patch + " is missing", nil
+		return err.Error(), nil
 	}
-	return l.gives(object, patch, p.After)
+	operations, err := applier.DecodePatch(patch)
+	if err != nil || p.Object == "" {
+		return notAList(err), nil
+	}
+	if p.Field == "" {
+		return l.gives(object, operations, p.After)
+	}
+	got, err := operations.Apply(object)
+	if value := fieldOf(got, p.Field); err == nil && value != p.Is {
+		return fmt.Sprintf("%s becomes %s", p.Field, value), nil
+	}
+	return notApplied(err), nil
+}
+
+func notAList(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "the patch is not a JSON list of operations: " + err.Error()
+}
+
+func notApplied(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "the API server cannot apply the patch: " + err.Error()
 }
 
 // gives returns why a patch of an object does not give the object of a file of the lesson, or "". An empty name stands for
 // any object.
-func (l Lesson) gives(object, patch []byte, after string) (string, error) {
-	operations, err := applier.DecodePatch(patch)
-	if err != nil {
-		return "the patch is not a JSON list of operations: " + err.Error(), nil
-	}
+func (l Lesson) gives(object []byte, operations applier.Patch, after string) (string, error) {
 	got, err := operations.Apply(object)
-	if err != nil {
-		return "the API server cannot apply the patch: " + err.Error(), nil
-	}
-	if after == "" {
-		return "", nil
+	if err != nil || after == "" {
+		return notApplied(err), nil
 	}
 	text, err := fs.ReadFile(l.files, "check/"+after)
 	if err != nil {
@@ -107,7 +130,11 @@ func (l Lesson) answered(a Answer, folder string) (string, error) {
 	if a.Then != "mutated" {
 		return "", nil
 	}
-	return l.gives(review.Request.Object.Raw, given.Response.Patch, a.After)
+	operations, err := applier.DecodePatch(given.Response.Patch)
+	if err != nil {
+		return notAList(err), nil
+	}
+	return l.gives(review.Request.Object.Raw, operations, a.After)
 }
 
 // verify returns why the API server does not accept an answer.

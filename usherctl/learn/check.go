@@ -23,6 +23,7 @@ type Check struct {
 	Case    json.RawMessage `json:"case,omitempty"`    // a case of `usherctl test`
 	Called  *Called         `json:"called,omitempty"`  // `usherctl doctor -f`
 	Doctor  *Doctor         `json:"doctor,omitempty"`  // `usherctl doctor`
+	Trusts  *Trusts         `json:"trusts,omitempty"`  // the caBundle of each webhook
 	Patch   *Patch          `json:"patch,omitempty"`   // a JSON patch
 	Answer  *Answer         `json:"answer,omitempty"`  // an AdmissionReview with a response
 	Same    *Same           `json:"same,omitempty"`    // what the task does not ask to change
@@ -48,7 +49,7 @@ type Doctor struct {
 	Without []string `json:"without"`
 }
 
-// Text is the answer to a question, as a regular expression.
+// Text is the answer to a question, as a regular expression. Quotes around the text of a whole file and a period at its end do not matter.
 type Text struct {
 	File  string `json:"file"`
 	Field string `json:"field,omitempty"` // with dots, of the YAML or JSON that the file holds: each of its values, or null; empty: the file
@@ -110,6 +111,8 @@ func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (s
 		return l.called(ctx, *c.Called, folder, tools)
 	case c.Doctor != nil:
 		return examined(ctx, *c.Doctor, folder, tools)
+	case c.Trusts != nil:
+		return l.trusted(*c.Trusts, folder)
 	case c.Patch != nil:
 		return l.patched(*c.Patch, folder)
 	case c.Answer != nil:
@@ -164,7 +167,7 @@ func written(t Text, folder string) (string, error) {
 		return "", err
 	}
 	if t.Field == "" {
-		if !is.MatchString(strings.TrimSpace(string(raw))) {
+		if !is.MatchString(strings.TrimRight(strings.TrimLeft(string(raw), " \t\r\n\"'`"), " \t\r\n\"'`.")) {
 			return t.File + " is not as the task asks", nil
 		}
 		return "", nil

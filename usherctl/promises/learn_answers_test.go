@@ -16,6 +16,7 @@ import (
 )
 
 // edits are changes to the solution of a lesson, by file: a new text, null to remove the file, or what to replace by what.
+// The key says has a part of the line that names the mistake.
 type edits map[string]any
 
 // TestAnswersToLessons: what usherctl/learn/testdata/answers calls right is done, and what it calls wrong is not. It has at
@@ -54,12 +55,14 @@ func testAnswer(t *testing.T, l learn.Lesson, answer edits, right bool) {
 	if err := course.Solve(l); err != nil {
 		t.Fatal(err)
 	}
+	says, _ := answer["says"].(string)
+	delete(answer, "says")
 	for file, edit := range answer {
 		answer.apply(t, filepath.Join(course.Folder(l), file), edit)
 	}
 	code, out, errors := usherctl(t, "learn", "check", "-v", "--dir", course.Dir)
-	if (code == 0) != right || code > 1 {
-		t.Errorf("%d %s%s", code, out, errors)
+	if line, _, _ := strings.Cut(out, "\n"); (code == 0) != right || code > 1 || !strings.Contains(line, says) {
+		t.Errorf("%d %s%s, and should say %q", code, out, errors, says)
 	}
 }
 
