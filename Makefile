@@ -83,8 +83,9 @@ race: ## with the race detector, but for what links Kubernetes; and the long tes
 race-all: race ## the same, and what links Kubernetes: some ten minutes longer; CI leaves it out
 	cd usherctl && $(RACE) ./...
 
-oracle: ## compare usherctl/engine with an API server, and exported rules with the step, over some thousand random requests; USHER_ORACLE_SEED=n repeats a run; some minutes
+oracle: ## compare usherctl/engine with an API server, exported rules with the step, and calls before and after printed commands, over some thousand random requests; USHER_ORACLE_SEED=n repeats a run; some minutes
 	cd usherctl && USHER_ORACLE_DRAWS=400 go test -count=1 -timeout 30m -v ./engine/oracle ./rules
+	cd usherctl && USHER_ORACLE_DRAWS=400 go test -count=1 -timeout 30m -v -run DoNoHarm ./doctor
 
 e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
