@@ -25,7 +25,7 @@ var beyond = map[string]*regexp.Regexp{
 }
 
 // needed are the texts about fields of which one is needed, where they are there and empty, or beside others only.
-const needed = `Required value: (only operator|write |cpuRequest|injects nothing|asks for nothing|refusedTagsExcept|users, groups|one of|the namespaces|namespaces or groups|such as .(cpu|apps|pods)|some of CREATE)`
+const needed = `Required value: (only operator|write |cpuRequest|injects nothing|asks for nothing|required when |users, groups|one of|the namespaces|namespaces or groups|such as .(cpu|apps|pods)|some of CREATE)`
 
 // mutants is how many changed samples of a kind usher must refuse.
 const mutants = 200
