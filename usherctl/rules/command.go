@@ -18,8 +18,9 @@ import (
 const help = `Print the policy's rules as ValidatingAdmissionPolicies and their bindings, for kubectl apply: an API server then judges without usher.
 
 The bindings select what usher's webhook is called for; mode warn becomes Warn, dryrun becomes Audit. A policy of the API server reports its first
-violation only, and no field. What cannot be exported, such as a rule that overrides are about, is named with the reason, in comments and on standard
-error, and the exit code is 2. Kubernetes' own code checks what is printed.`
+violation only, and no field. It also judges what usher's webhook leaves out: requests of usher's own ServiceAccount, and exemptions of Namespaces
+by administrators. What cannot be exported, such as a rule that overrides are about, is named with the reason, in comments and on standard error, and
+the exit code is 2. Kubernetes' own code checks what is printed.`
 
 // Command is `usherctl rules`.
 func Command(env tool.Env) *cobra.Command {
