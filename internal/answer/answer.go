@@ -70,7 +70,7 @@ func details(b *strings.Builder, r *admissionv1.AdmissionResponse, style Style) 
 	AuditAnnotations(b, r.AuditAnnotations)
 }
 
-// maxShown is how many bytes of an answer that is not an AdmissionReview are shown.
+// maxShown is the number of bytes shown of an answer that is not an AdmissionReview.
 const maxShown = 4 << 10
 
 // inShort returns the beginning of an answer, or only its size if it is not text.

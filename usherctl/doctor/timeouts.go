@@ -109,12 +109,19 @@ func callPathOf(all []entry, n corev1.Namespace) (longest callPath) {
 			validating = append(validating, w)
 		}
 	}
-	callPath{namespace: n.Name}.extend(mutating, validating, &longest)
+	tries := maxTries
+	callPath{namespace: n.Name}.extend(mutating, validating, &longest, &tries)
 	return longest
 }
 
+// maxTries bounds the search for the longest path among webhooks that exclude each other: after that, the longest one found counts.
+const maxTries = 10_000
+
 // extend finds the longest path that begins with this one.
-func (p callPath) extend(mutating, validating []entry, longest *callPath) {
+func (p callPath) extend(mutating, validating []entry, longest *callPath, tries *int) {
+	if *tries--; *tries < 0 {
+		return
+	}
 	all := callPath{mutating: slices.Concat(p.mutating, mutating), validating: validating}
 	switch {
 	case all.seconds() <= longest.seconds():
@@ -122,9 +129,9 @@ func (p callPath) extend(mutating, validating []entry, longest *callPath) {
 	case len(mutating) > 0:
 		if next, possible := p.with(mutating[0]); possible {
 			next.mutating = append(slices.Clip(p.mutating), mutating[0])
-			next.extend(mutating[1:], validating, longest)
+			next.extend(mutating[1:], validating, longest, tries)
 		}
-		p.extend(mutating[1:], validating, longest)
+		p.extend(mutating[1:], validating, longest, tries)
 		return
 	}
 	for _, v := range validating {

@@ -174,8 +174,12 @@ func (w entry) patched(changes ...map[string]any) string {
 	if w.Name == "" { // a policy or a binding
 		test = map[string]any{"op": "test", "path": "/metadata/name", "value": w.configuration.Name}
 	}
-	text, _ := json.Marshal(append([]map[string]any{test}, changes...))
-	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), report.Word(w.configuration.Name), report.Word(string(text)))
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // expressions have && in them
+	_ = encoder.Encode(append([]map[string]any{test}, changes...))
+	return fmt.Sprintf("kubectl patch %s %s --type=json -p %s", strings.ToLower(w.kind), report.Word(w.configuration.Name),
+		report.Word(strings.TrimSpace(text.String())))
 }
 
 // drop returns the command that removes the webhook alone.

@@ -81,7 +81,7 @@ func TestRefusalsAreKnown(t *testing.T) {
 	}
 }
 
-// inCall is how kubectl prints why a call failed.
+// inCall matches the reason of a failed call, as kubectl prints it.
 const inCall = `Error from server (InternalError): Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: ` +
 	`Post "https://usher.usher.svc:443/mutate-pods?timeout=5s": QUOTE`
 

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"io/fs"
 )
 
@@ -20,6 +21,9 @@ func (l Lesson) trusted(t Trusts, folder string) (string, error) {
 		return "", err
 	}
 	block, _ := pem.Decode(raw)
+	if block == nil {
+		return "", errors.New(t.Certificate + ": not PEM")
+	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return "", err

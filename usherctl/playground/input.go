@@ -142,11 +142,11 @@ type Object struct {
 	Stages []Stage       `json:"stages"`
 	Marks  []Problem     `json:"marks"`  // the fields that were refused or are unknown, at their lines
 	Review string        `json:"review"` // the AdmissionReview of the first route
-	// Responses are what the routes answer, each with its complete patch.
+	// Responses are the answers of the routes, each with its complete patch.
 	Responses []response `json:"responses"`
 }
 
-// response is what a route answers, as text.
+// response is the answer of a route, as text.
 type response struct {
 	Path   string `json:"path"`
 	Patch  string `json:"patch"` // an operation a line

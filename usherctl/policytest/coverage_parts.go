@@ -16,7 +16,7 @@ func (t *policyTree) share() PolicyShare {
 	shown, all := 0, 0
 	var within []any
 	for _, p := range t.parts {
-		if p.step != "" {
+		if p.step != "" || p.unjudged() {
 			continue
 		}
 		if p.leaf {
@@ -53,6 +53,15 @@ func (t *policyTree) notMeasured() (texts []string) {
 	}
 	for _, path := range t.needed {
 		texts = append(texts, fmt.Sprintf("%s:%d  %s, without which the policy is invalid", t.file, t.lineOf(path), t.nameOf(path)))
+	}
+	for _, p := range t.parts {
+		switch {
+		case !p.unjudged():
+		case p.step != "":
+			texts = append(texts, fmt.Sprintf("step %s under %s: without it %v", p.step, t.file, p.err))
+		default:
+			texts = append(texts, fmt.Sprintf("%s:%d  %s: without it %v", t.file, t.lineOf(p.path), t.nameOf(p.path), p.err))
+		}
 	}
 	return texts
 }

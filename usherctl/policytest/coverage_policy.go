@@ -34,7 +34,7 @@ func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 		c.Policies = append(c.Policies, tree.share())
 		c.NotMeasured = append(c.NotMeasured, tree.notMeasured()...)
 		for _, p := range tree.parts {
-			if p.step != "" {
+			if p.step != "" && !p.unjudged() {
 				steps[p.step] = steps[p.step] || p.shown
 			}
 		}
@@ -59,7 +59,11 @@ type part struct {
 	step  string
 	leaf  bool // no part of it can be left out
 	shown bool
+	err   error // why no case tells whether it is covered
 }
+
+// unjudged reports whether the steps could not run without a part: it counts neither as covered nor as not covered.
+func (p *part) unjudged() bool { return !p.shown && p.err != nil }
 
 // add adds the result of a case to its policy's.
 func (c *coverer) add(r Result) {
@@ -116,7 +120,9 @@ func (c *coverer) measure() {
 					acts := func(r Result) bool { return r.acts(p.step) }
 					if other := under; !p.shown && (p.step == "" || slices.ContainsFunc(results, acts)) {
 						other.policy = tree.removed(p)
-						p.shown = c.fails(was, c.under(other, opened), results)
+						var err error
+						p.shown, err = c.fails(was, c.under(other, opened), results)
+						p.err = cmp.Or(p.err, err)
 					}
 				}
 			}
@@ -124,23 +130,24 @@ func (c *coverer) measure() {
 	})
 }
 
-// fails reports whether some of the cases that passed in an instance fails in another one.
-func (c *coverer) fails(was, now *instance, results []Result) bool {
+// fails reports whether some of the cases that passed in an instance fails in another one. The error is that of a case that could not run there.
+func (c *coverer) fails(was, now *instance, results []Result) (bool, error) {
 	if now.err != nil {
-		return false
+		return false, now.err
 	}
 	var found atomic.Bool
+	errs := make([]error, len(results))
 	each(len(results), func(i int) {
 		if found.Load() {
 			return
 		}
 		again := run{c: results[i].Case}
-		var err, errGot error
-		again.report, err = now.replay(c.ctx, was, results[i])
-		again.got, errGot = actual(again.report)
-		if err == nil && errGot == nil && len(again.compare()) > 0 {
+		if again.report, errs[i] = now.replay(c.ctx, was, results[i]); errs[i] != nil {
+			return
+		}
+		if again.got, errs[i] = actual(again.report); errs[i] == nil && len(again.compare()) > 0 {
 			found.Store(true)
 		}
 	})
-	return found.Load()
+	return found.Load(), cmp.Or(errs...)
 }

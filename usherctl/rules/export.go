@@ -29,7 +29,7 @@ import (
 // step is the step that evaluates the rules, and path that of its route.
 const step, path = "rules", "/validate-rules"
 
-// Exported is what a rule becomes.
+// Exported is the result of exporting a rule.
 type Exported struct {
 	Name    string
 	Objects [][]byte // YAML: the policy and its bindings

@@ -199,6 +199,10 @@ func TestSameVerdicts(t *testing.T) {
 			_, after, _ := strings.Cut(b.Refusal.Message, "ValidatingAdmissionPolicy '")
 			name, _, _ := strings.Cut(after, ".")
 			refused[name]++
+			failed := strings.Contains(a.Refusal.Message, "failed calling webhook") && strings.Contains(b.Refusal.Message, "resulted in error")
+			if byRule := name != "" && strings.Contains(a.Refusal.Message, name); !byRule && !failed && a.Refusal.Message != b.Refusal.Message {
+				t.Errorf("usher refuses by %s\nthe policies by %s", a.Refusal.Message, b.Refusal.Message)
+			}
 		}
 		if q.Operation == admissionv1.Update && a.Allowed() && bytes.Equal(q.Object, q.Old) && bytes.Contains(q.Object, []byte("a:latest")) &&
 			!bytes.Contains(q.Object, []byte("free: 'yes'")) && !bytes.Contains(q.Object, []byte("elsewhere")) {

@@ -111,7 +111,7 @@ func TestHandshakeErrors(t *testing.T) {
 	}
 }
 
-// TestDemands: a server that demands a certificate of the API server is told from one that takes a client without.
+// TestDemands: a server that requires a client certificate is distinguished from one that accepts clients without one.
 func TestDemands(t *testing.T) {
 	now := time.Now()
 	ca := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
