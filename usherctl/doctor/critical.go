@@ -117,7 +117,7 @@ func everything(rules []registration.RuleWithOperations) bool {
 
 // chosen has the reasons for webhooks that refuse critical requests by the choice of their vendors.
 var chosen = map[string]string{
-	"check-ignore-label.gatekeeper.sh": "This is Gatekeeper's default: otherwise, whoever may label a namespace could exempt it from all constraints "+
+	"check-ignore-label.gatekeeper.sh": "This is Gatekeeper's default: otherwise, whoever may label a namespace could exempt it from all constraints " +
 		"while the webhook is away. Run several replicas of it.",
 	"mservice.elbv2.k8s.aws": "This is the default of the AWS Load Balancer Controller: otherwise, a Service would get a load balancer of another " +
 		"controller. Run several replicas of it, or switch its mutator of Services off (enableServiceMutatorWebhook: false).",

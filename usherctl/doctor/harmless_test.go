@@ -264,14 +264,27 @@ func words(command string) (all []string) {
 	return append(all, word)
 }
 
+// commands splits commands between && into words.
+func commands(text string) (all [][]string) {
+	all = [][]string{nil}
+	for _, word := range words(text) {
+		if last := len(all) - 1; word != "&&" {
+			all[last] = append(all[last], word)
+		} else {
+			all = append(all, nil)
+		}
+	}
+	return all
+}
+
 // pasted runs printed commands on configurations.
 func pasted(t *testing.T, command string, all []*unstructured.Unstructured) (after []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range all {
 		after = append(after, o.DeepCopy())
 	}
-	for one := range strings.SplitSeq(command, " && ") {
-		w := words(one)
+	for _, w := range commands(command) {
+		one := strings.Join(w, " ")
 		i := slices.IndexFunc(after, func(o *unstructured.Unstructured) bool {
 			return strings.ToLower(o.GetKind()) == w[2] && o.GetName() == w[3]
 		})
