@@ -47,8 +47,10 @@ type Place struct {
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 type user struct {
-	Username string   `json:"username"`
-	Groups   []string `json:"groups"`
+	Username string              `json:"username"`
+	UID      string              `json:"uid"`
+	Groups   []string            `json:"groups"`
+	Extra    map[string][]string `json:"extra"`
 }
 
 type objectRef struct {

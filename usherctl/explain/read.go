@@ -27,6 +27,8 @@ type Log struct {
 	Torn     []Place    // incomplete last lines: an API server may be writing them
 	Lines    int
 
+	// Each, if set, gets each event in the order of the log, and none is kept.
+	Each   func(*Event)
 	filter Filter
 	kept   int
 }
@@ -138,7 +140,10 @@ func (l *Log) add(at Place, raw []byte) {
 		return
 	}
 	e.Place = at
-	if l.filter.Matches(&e) {
+	switch {
+	case l.Each != nil:
+		l.Each(&e)
+	case l.filter.Matches(&e):
 		l.Events, l.kept = append(l.Events, e), l.kept+len(raw)
 	}
 }

@@ -79,7 +79,7 @@ func (x *explaining) open() {
 	}
 	x.last = -1
 	x.report.Request = &report.Request{User: who.Username, Groups: who.Groups, By: by, UserAgent: e.UserAgent,
-		DryRun: e.isDryRun(),
+		DryRun: e.DryRun(),
 		Level:  e.Level, AuditID: e.AuditID, Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message}
 	if !e.Received.IsZero() {
 		x.report.Request.Time = e.Received.UTC().Format(time.RFC3339Nano)
@@ -107,11 +107,12 @@ func (x *explaining) remember(raw json.RawMessage) {
 	x.mask.Object(raw)
 }
 
-func (e *Event) isDryRun() bool { return strings.Contains(e.RequestURI, "dryRun=") }
+// DryRun reports whether the request was a dry run.
+func (e *Event) DryRun() bool { return strings.Contains(e.RequestURI, "dryRun=") }
 
 // stored returns what was stored, if the event has it. A dry run stores nothing.
 func (e *Event) stored() json.RawMessage {
-	if _, stored := e.heads(); stored.Kind == "Status" || e.isDryRun() || e.Verb == "delete" || e.Verb == "deletecollection" ||
+	if _, stored := e.heads(); stored.Kind == "Status" || e.DryRun() || e.Verb == "delete" || e.Verb == "deletecollection" ||
 		verdictOf(e.ResponseStatus.Code) != report.Allowed {
 		return nil
 	}
@@ -120,11 +121,11 @@ func (e *Event) stored() json.RawMessage {
 
 // webhooks adds the calls of webhooks.
 func (x *explaining) webhooks() {
-	calls, err := x.e.calls()
+	calls, err := x.e.Calls()
 	if err != nil {
 		x.find("annotation-unreadable", report.Unknown, err.Error())
 	}
-	patches := slices.ContainsFunc(calls, func(c called) bool { return len(c.patch) > 0 })
+	patches := slices.ContainsFunc(calls, func(c Called) bool { return len(c.Patch) > 0 })
 	switch {
 	case patches && x.document == nil && x.e.Verb == "patch":
 		x.find("document-not-known", report.Info, "the event of a PATCH has the patch of the client, not the object: the changes of each webhook are "+
@@ -137,30 +138,30 @@ func (x *explaining) webhooks() {
 	}
 }
 
-func (x *explaining) webhook(c called) {
-	call := report.Call{Webhook: c.webhook, Configuration: c.configuration, Outcome: "allowed"}
+func (x *explaining) webhook(c Called) {
+	call := report.Call{Webhook: c.Webhook, Configuration: c.Configuration, Outcome: "allowed"}
 	switch {
-	case c.failedOpen:
+	case c.FailedOpen:
 		call.Outcome, call.Message = "failed open", "the webhook could not be called, and its failurePolicy is Ignore: the request went on without it"
-	case c.mutated || len(c.patch) > 0:
+	case c.Mutated || len(c.Patch) > 0:
 		call.Outcome = "mutated"
 	}
-	if c.mutates {
-		call.Round = c.round + 1
+	if c.Mutates {
+		call.Round = c.Round + 1
 	}
-	if c.mutated && !c.recorded {
+	if c.Mutated && !c.Recorded {
 		x.notRecorded()
 	}
 	changes := x.apply(c, &call)
 	for _, change := range changes {
-		x.ledger.record(cut(x.mask, change.path), report.Writer{Configuration: c.configuration, Webhook: c.webhook, Round: c.round + 1})
+		x.ledger.record(cut(x.mask, change.path), report.Writer{Configuration: c.Configuration, Webhook: c.Webhook, Round: c.Round + 1})
 	}
-	call.Patch = hidden(x.mask, c.patch) // before the texts: it finds what must not be in them
+	call.Patch = hidden(x.mask, c.Patch) // before the texts: it finds what must not be in them
 	call.Changes = x.phrases(changes)
-	if c.recorded && len(changes) == 0 && len(c.patch) > 0 {
+	if c.Recorded && len(changes) == 0 && len(c.Patch) > 0 {
 		call.Changes = []string{"nothing: the patch sets what was there"}
 	}
-	if x.document != nil && c.mutates && !c.failedOpen {
+	if x.document != nil && c.Mutates && !c.FailedOpen {
 		call.After, call.Known = x.mask.Object(x.document), "rebuilt"
 		x.last = len(x.report.Calls)
 	}
@@ -181,14 +182,14 @@ func (x *explaining) notRecorded() {
 }
 
 // apply applies a patch to the document as far as it is known, and returns what changed.
-func (x *explaining) apply(c called, call *report.Call) []change {
-	if len(c.patch) == 0 {
+func (x *explaining) apply(c Called, call *report.Call) []change {
+	if len(c.Patch) == 0 {
 		return nil
 	}
 	if x.document == nil {
-		return x.oneByOne(c.patch)
+		return x.oneByOne(c.Patch)
 	}
-	after, changes, err := applyTo(x.document, c.patch)
+	after, changes, err := applyTo(x.document, c.Patch)
 	if err != nil {
 		severity := report.Info
 		if x.o.Documents {
@@ -198,7 +199,7 @@ func (x *explaining) apply(c called, call *report.Call) []change {
 			"such as "+
 			"defaults and in-tree plug-ins, is not in the event. From here on the object is not known; the changes are shown all the same", call.Webhook))
 		x.document, x.outline = nil, x.document
-		return x.oneByOne(c.patch)
+		return x.oneByOne(c.Patch)
 	}
 	x.document = after
 	return changes

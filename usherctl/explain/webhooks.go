@@ -21,22 +21,22 @@ const (
 	truncated        = "audit.k8s.io/truncated"
 )
 
-// called is a call of a webhook.
-type called struct {
-	round, index           int
-	configuration, webhook string
-	mutates                bool // it is a mutating webhook
-	mutated                bool // it changed the object
-	failedOpen             bool
-	patch                  []report.Operation
-	recorded               bool // the patch is in the event
+// Called is a call of a webhook.
+type Called struct {
+	Round, index           int
+	Configuration, Webhook string
+	Mutates                bool // it is a mutating webhook
+	Mutated                bool // it changed the object
+	FailedOpen             bool
+	Patch                  []report.Operation
+	Recorded               bool // the patch is in the event
 }
 
-// calls returns the calls of webhooks that an event has, in order: all calls of mutating webhooks, and failed calls
+// Calls returns the calls of webhooks that an event has, in order: all calls of mutating webhooks, and failed calls
 // of validating ones. The error is for annotations that cannot be read; the calls are returned all the same.
-func (e *Event) calls() (all []called, err error) {
-	byPlace := map[[2]int]*called{}
-	var validating []called
+func (e *Event) Calls() (all []Called, err error) {
+	byPlace := map[[2]int]*Called{}
+	var validating []Called
 	for _, key := range slices.Sorted(maps.Keys(e.Annotations)) {
 		value := e.Annotations[key]
 		round, index, ok := placeOf(key)
@@ -44,12 +44,12 @@ func (e *Event) calls() (all []called, err error) {
 			continue
 		}
 		if strings.HasPrefix(key, failedValidating) {
-			validating = append(validating, called{round: round, index: index, webhook: value, failedOpen: true})
+			validating = append(validating, Called{Round: round, index: index, Webhook: value, FailedOpen: true})
 			continue
 		}
 		c := byPlace[[2]int{round, index}]
 		if c == nil {
-			c = &called{round: round, index: index, mutates: true}
+			c = &Called{Round: round, index: index, Mutates: true}
 			byPlace[[2]int{round, index}] = c
 		}
 		if !c.read(key, value) {
@@ -59,8 +59,8 @@ func (e *Event) calls() (all []called, err error) {
 	for _, c := range byPlace {
 		all = append(all, *c)
 	}
-	slices.SortFunc(all, func(a, b called) int { return slices.Compare([]int{a.round, a.index}, []int{b.round, b.index}) })
-	slices.SortFunc(validating, func(a, b called) int { return a.index - b.index })
+	slices.SortFunc(all, func(a, b Called) int { return slices.Compare([]int{a.Round, a.index}, []int{b.Round, b.index}) })
+	slices.SortFunc(validating, func(a, b Called) int { return a.index - b.index })
 	return append(all, validating...), err
 }
 
@@ -79,9 +79,9 @@ func placeOf(key string) (round, index int, ok bool) {
 	return 0, 0, false
 }
 
-func (c *called) read(key, value string) (ok bool) {
+func (c *Called) read(key, value string) (ok bool) {
 	if strings.HasPrefix(key, failedMutating) {
-		c.webhook, c.failedOpen = value, true
+		c.Webhook, c.FailedOpen = value, true
 		return true
 	}
 	var content struct {
@@ -94,12 +94,12 @@ func (c *called) read(key, value string) (ok bool) {
 	if json.Unmarshal([]byte(value), &content) != nil {
 		return false
 	}
-	c.configuration, c.webhook = content.Configuration, content.Webhook
+	c.Configuration, c.Webhook = content.Configuration, content.Webhook
 	if strings.HasPrefix(key, mutationPrefix) {
-		c.mutated = content.Mutated
+		c.Mutated = content.Mutated
 		return true
 	}
-	c.patch, c.recorded = content.Patch, true
+	c.Patch, c.Recorded = content.Patch, true
 	return content.PatchType == "JSONPatch"
 }
 
