@@ -145,6 +145,7 @@ func TestJudge(t *testing.T) {
 			"pod updates may not change fields other than"},
 		"update of nothing": {engine.Request{Operation: admissionv1.Update, Object: []byte(pod)}, 404, "", `pods "a" not found`},
 		"delete":            {engine.Request{Operation: admissionv1.Delete, Kind: podKind, Name: "stored"}, 200, "", `"deletionGracePeriodSeconds":30`},
+		"delete another":    {engine.Request{Operation: admissionv1.Delete, Kind: podKind, Name: "stored", Object: []byte("preconditions: {uid: other}")}, 409, "", "the UID in the precondition (other) does not match"},
 		"delete of nothing": {engine.Request{Operation: admissionv1.Delete, Kind: podKind, Name: "absent"}, 404, "", `pods "absent" not found`},
 		"connect":           {engine.Request{Operation: admissionv1.Connect, Kind: podKind, Name: "a", SubResource: "exec", Object: []byte(exec), Old: []byte(pod)}, 400, "", "does not have a host assigned"},
 		"status":            {engine.Request{Operation: admissionv1.Update, Kind: podKind, Name: "stored", SubResource: "status", Object: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"stored"},"status":{"reason":"Test"}}`)}, 200, "", `"reason":"Test"`},

@@ -117,7 +117,7 @@ func (r *asked) http() (*http.Request, error) {
 	if r.Name == "" && r.Operation == admissionv1.Create {
 		r.prefix = object.GetGenerateName()[:min(len(object.GetGenerateName()), maxPrefix)]
 	}
-	if object.GetNamespace() != "" {
+	if object.GetNamespace() != "" && (r.SubResource == "" || r.Namespace == "") {
 		r.Namespace = object.GetNamespace()
 	}
 	if !k.namespaced {
@@ -194,6 +194,7 @@ func (r *asked) request(k kind, object *unstructured.Unstructured) (*http.Reques
 	case admissionv1.Delete:
 		query.Del("fieldManager")
 		query.Del("fieldValidation")
+		body = dryOptions(object)
 	}
 	made, err := http.NewRequest(methods[r.Operation], "https://"+loopbackHost+path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
@@ -206,6 +207,16 @@ func (r *asked) request(k kind, object *unstructured.Unstructured) (*http.Reques
 	}
 	made.Header.Set("Accept", "application/json")
 	return made, nil
+}
+
+// dryOptions returns the options of a DELETE as those of a dry run, which are in the body if there is one; nil for none.
+func dryOptions(object *unstructured.Unstructured) []byte {
+	if len(object.Object) == 0 {
+		return nil
+	}
+	object.Object["dryRun"] = []string{metav1.DryRunAll}
+	text, _ := json.Marshal(object.Object)
+	return text
 }
 
 // connectOptions returns the options of a CONNECT, such as PodExecOptions, as a client sends them.

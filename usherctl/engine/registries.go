@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -163,7 +164,7 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 	allow, f := authorizerfactory.NewAlwaysAllowAuthorizer(), serviceInformers()
 	core, err := corerest.New(corerest.Config{
 		GenericConfig: corerest.GenericConfig{StorageFactory: factory, EventTTL: time.Hour, LoopbackClientConfig: loopback(), Informers: f,
-			ServiceAccountIssuer: tokens, ExtendExpiration: true, MaxExtendedExpiration: serviceaccount.ExpirationExtensionSeconds * time.Second},
+			ServiceAccountIssuer: tokens, APIAudiences: authenticator.Audiences{issuer}, ExtendExpiration: true, MaxExtendedExpiration: serviceaccount.ExpirationExtensionSeconds * time.Second},
 		Proxy: corerest.ProxyConfig{Transport: loopback().Transport,
 			KubeletClientConfig: kubeletclient.KubeletClientConfig{Port: 10250, PreferredAddressTypes: []string{"Hostname"}}},
 		Services: corerest.ServicesConfig{ClusterIPRange: *addresses, NodePortRange: utilnet.PortRange{Base: 30000, Size: 2768},
@@ -190,8 +191,11 @@ func newTokens() (serviceaccount.TokenGenerator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serviceaccount.JWTTokenGenerator("https://"+loopbackHost, key)
+	return serviceaccount.JWTTokenGenerator(issuer, key)
 }
+
+// issuer is that of the tokens of ServiceAccounts in most clusters, and the audience of those that name none.
+const issuer = "https://kubernetes.default.svc"
 
 // serviceAddresses are those that Services may have: which ones a cluster has is seldom in a file.
 const serviceAddresses = "0.0.0.0/0"

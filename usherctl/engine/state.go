@@ -95,7 +95,9 @@ func (s *state) add(r *registries, given *unstructured.Unstructured) error {
 	}
 	legacyscheme.Scheme.Default(typed)
 	if namespace, is := typed.(*corev1.Namespace); is {
-		namespace.Status.Phase = cmp.Or(namespace.Status.Phase, corev1.NamespaceActive)
+		if namespace.DeletionTimestamp != nil {
+			namespace.Status.Phase = corev1.NamespaceTerminating
+		}
 		s.namespaces[namespace.Name] = true
 	}
 	s.typed = append(s.typed, typed)

@@ -114,6 +114,15 @@ func (o objects) GetList(ctx context.Context, key string, options storage.ListOp
 	return meta.SetList(list, found)
 }
 
+// Delete implements storage.Interface. A dry run asks it only to delete an object that cannot be decoded: all can be.
+func (o objects) Delete(ctx context.Context, key string, into runtime.Object, _ *storage.Preconditions, _ storage.ValidateObjectFunc, _ runtime.Object,
+	_ storage.DeleteOptions) error {
+	if err := o.Get(ctx, key, storage.GetOptions{}, into); err != nil {
+		return err
+	}
+	return storage.NewInvalidObjError(key, "unsafe deletion is not allowed because the object is decodable from storage")
+}
+
 // Create implements storage.Interface.
 func (objects) Create(context.Context, string, runtime.Object, runtime.Object, uint64) error {
 	return errors.New("the engine stores nothing")

@@ -58,6 +58,11 @@ func (d drawer) resolve(s spec.Schema) (spec.Schema, string) {
 	return d.schemas[name], name
 }
 
+func (d drawer) resolved(s spec.Schema) spec.Schema {
+	s, _ = d.resolve(s)
+	return s
+}
+
 func one[T any](d drawer, from ...T) T { return from[d.IntN(len(from))] }
 
 func (d drawer) chance(percent int) bool { return d.IntN(100) < percent }

@@ -16,6 +16,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"usher.dev/usher/usherctl/engine"
@@ -78,6 +80,10 @@ var theCluster = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 	}
 	for _, o := range objects {
 		err = errors.Join(err, s.store(o))
+		if o.GetDeletionTimestamp() != nil {
+			_, ended := s.request(removal(o), false)
+			err = errors.Join(err, ended)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +111,7 @@ func created(d drawer, kinds []*unstructured.Unstructured) drawn {
 		u.SetName(u.GetName() + "2")
 	}
 	if u.GetNamespace() != "" && d.chance(20) {
-		u.SetNamespace(one(d, "default", "baseline", "restricted", "limited", "quota", "selected", "absent"))
+		u.SetNamespace(one(d, "default", "baseline", "restricted", "limited", "quota", "selected", "ending", "absent"))
 	}
 	return changed(d, u, admissionv1.Create)
 }
@@ -114,35 +120,118 @@ func created(d drawer, kinds []*unstructured.Unstructured) drawn {
 func updated(d drawer, cluster []*unstructured.Unstructured) drawn {
 	u := one(d, cluster...).DeepCopy()
 	u.SetManagedFields(nil)
-	if d.chance(10) {
-		u.SetResourceVersion(one(d, "", "1", "x"))
-	}
+	d.changeMetadata(u)
 	return changed(d, u, admissionv1.Update)
 }
 
+// changeMetadata changes what the API server itself writes, some of it, or nothing.
+func (d drawer) changeMetadata(u *unstructured.Unstructured) {
+	metadata := u.Object["metadata"].(map[string]any)
+	for _, field := range []struct {
+		name   string
+		values []any
+	}{
+		{"resourceVersion", list("", "0", "1", "x", nil)}, {"uid", list("other", "", nil)}, {"generation", list(int64(7), nil)},
+		{"creationTimestamp", list("2026-01-02T03:04:05Z", "yesterday", nil)}, {"deletionTimestamp", list("2026-01-02T03:04:05Z", nil)},
+		{"deletionGracePeriodSeconds", list(int64(5), nil)}, {"generateName", list("x-", nil)}, {"selfLink", list("/x")},
+		{"finalizers", list(list(), list("example.com/hold"), list("example.com/hold", "example.com/more"), list("hold"), list("orphan", "foregroundDeletion"))},
+		{"labels", list(object{"a": "b"}, object{"a": "not valid!"}, nil)}, {"annotations", list(object{"a": "b"}, object{"a/b/c": ""}, nil)},
+		{"ownerReferences", list(list(object{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y", "controller": true, "blockOwnerDeletion": true}),
+			list(object{"apiVersion": "v1", "kind": "Event", "name": "x", "uid": "y"}), list(object{"name": "x"}))},
+	} {
+		if d.chance(6) {
+			metadata[field.name] = runtime.DeepCopyJSONValue(one(d, field.values...))
+		}
+	}
+	if s, has := schemaOf(u.GroupVersionKind()); has && d.chance(10) {
+		if status, has := d.resolved(s).Properties["status"]; has {
+			u.Object["status"] = d.value(status, "status", 2)
+		}
+	}
+}
+
 func changed(d drawer, u *unstructured.Unstructured, operation admissionv1.Operation) drawn {
+	what := fmt.Sprintf("%s %s: ", operation, u.GetKind()) + d.changes(u)
+	text, _ := json.Marshal(u.Object)
+	return drawn{Request: byJane(engine.Request{Object: text, Operation: operation, Strict: d.chance(20)}), what: what}
+}
+
+// changes makes up to three plausible changes, and a fault in half of the objects.
+func (d drawer) changes(u *unstructured.Unstructured) (what string) {
 	s, _ := schemaOf(u.GroupVersionKind())
-	what := fmt.Sprintf("%s %s: ", operation, u.GetKind())
 	for range d.IntN(4) {
 		what += d.change(s, u.Object, plausible) + ", "
 	}
 	if d.chance(50) {
 		what += "FAULT " + d.change(s, u.Object, faults)
 	}
-	text, _ := json.Marshal(u.Object)
-	r := byJane(engine.Request{Object: text, Operation: operation, Strict: d.chance(20)})
-	return drawn{Request: r, what: what}
+	return what
 }
 
-// deleted draws a stored object, or one that is absent, to delete.
+// subresource draws a request for a subresource of a stored object: an object of its kind, or one of a kind of its own, such as an Eviction.
+func (s *server) subresource(d drawer, cluster []*unstructured.Unstructured) drawn {
+	of := one(d, cluster...)
+	for len(s.subs[of.GroupVersionKind()]) == 0 {
+		of = one(d, cluster...)
+	}
+	sub, u, operation := one(d, s.subs[of.GroupVersionKind()]...), of.DeepCopy(), admissionv1.Create
+	if can(sub, "update") {
+		operation = admissionv1.Update
+	}
+	if sub.Kind != of.GetKind() {
+		kind := schema.GroupVersionKind{Group: sub.Group, Version: sub.Version, Kind: sub.Kind}
+		model, _ := schemaOf(kind)
+		u = &unstructured.Unstructured{Object: d.value(model, "", 0).(map[string]any)}
+		u.SetGroupVersionKind(kind)
+		u.Object["metadata"] = map[string]any{"name": one(d, of.GetName(), of.GetName(), of.GetName(), "other")}
+	}
+	u.SetManagedFields(nil)
+	d.changeMetadata(u)
+	_, name, _ := strings.Cut(sub.Name, "/")
+	r := engine.Request{Kind: of.GroupVersionKind(), Name: of.GetName(), Namespace: of.GetNamespace(), SubResource: name, Operation: operation,
+		Strict: d.chance(20)}
+	if d.chance(5) {
+		r.Name += "-absent"
+	}
+	what := fmt.Sprintf("%s %s: ", of.GetKind(), name) + d.changes(u)
+	r.Object, _ = json.Marshal(u.Object)
+	return drawn{Request: byJane(r), what: what}
+}
+
+// deleted draws a stored object, or one that is absent, to delete, in most cases with options.
 func deleted(d drawer, cluster []*unstructured.Unstructured) drawn {
 	u := one(d, cluster...)
-	name := u.GetName()
-	if d.chance(10) {
-		name += "-absent"
+	r := byJane(engine.Request{Kind: u.GroupVersionKind(), Name: u.GetName(), Namespace: u.GetNamespace(), Operation: admissionv1.Delete})
+	if d.chance(5) {
+		r.Name += "-absent"
 	}
-	r := byJane(engine.Request{Kind: u.GroupVersionKind(), Name: name, Namespace: u.GetNamespace(), Operation: admissionv1.Delete})
-	return drawn{Request: r, what: "DELETE " + u.GetKind() + " " + name}
+	if d.chance(80) {
+		r.Object, _ = json.Marshal(d.options(u))
+	}
+	return drawn{Request: r, what: "DELETE " + u.GetKind() + " " + r.Name}
+}
+
+// options are DeleteOptions, some of them wrong.
+func (d drawer) options(u *unstructured.Unstructured) object {
+	options, preconditions := object{"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": list("All")}, object{}
+	for _, field := range []struct {
+		in     object
+		name   string
+		values []any
+	}{
+		{preconditions, "uid", list(string(u.GetUID()), string(u.GetUID()), "other")},
+		{preconditions, "resourceVersion", list(u.GetResourceVersion(), u.GetResourceVersion(), "1", "x")},
+		{options, "propagationPolicy", list("Orphan", "Background", "Foreground", "Foreground", "Nonsense")},
+		{options, "gracePeriodSeconds", list(int64(0), int64(1), int64(30), int64(-1), int64(1)<<40, nil, "5")},
+		{options, "orphanDependents", list(true, false, "yes")}, {options, "ignoreStoreReadErrorWithClusterBreakingPotential", list(true, false)},
+		{options, "unknownField", list(int64(1))}, {options, "kind", list("DeleteOptions", "Pod", "")},
+		{options, "apiVersion", list(u.GetAPIVersion(), "meta.k8s.io/v1", "other/v1", "")}, {options, "preconditions", list(preconditions, nil)},
+	} {
+		if d.chance(25) {
+			field.in[field.name] = one(d, field.values...)
+		}
+	}
+	return options
 }
 
 func TestRandomRequests(t *testing.T) {
@@ -166,10 +255,8 @@ func TestRandomRequests(t *testing.T) {
 	t.Logf("USHER_ORACLE_SEED=%d, %d objects of %d kinds", seed, len(stored), len(kinds))
 	var requests, written []drawn
 	for i := range draws {
-		requests = append(requests, created(newDrawer(seed, i), kinds), updated(newDrawer(seed, 1_000_000+i), stored))
-		if i%2 == 0 {
-			requests = append(requests, deleted(newDrawer(seed, 2_000_000+i), stored))
-		}
+		requests = append(requests, created(newDrawer(seed, i), kinds), updated(newDrawer(seed, 1_000_000+i), stored),
+			deleted(newDrawer(seed, 2_000_000+i), stored), s.subresource(newDrawer(seed, 6_000_000+i), stored))
 		written = append(written, created(newDrawer(seed, 3_000_000+i), kinds))
 	}
 	compare(t, s, engine.Cluster{Objects: cluster}, requests)

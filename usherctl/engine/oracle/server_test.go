@@ -38,6 +38,7 @@ type server struct {
 	url    string
 	client *http.Client
 	kinds  map[schema.GroupVersionKind]metav1.APIResource
+	subs   map[schema.GroupVersionKind][]metav1.APIResource // the subresources that have objects
 }
 
 var apiServer = sync.OnceValues(func() (*server, error) {
@@ -108,7 +109,7 @@ func (s *server) do(method, path string, header http.Header, body []byte) (code 
 
 // discover learns the kinds that are served.
 func (s *server) discover() error {
-	s.kinds = map[schema.GroupVersionKind]metav1.APIResource{}
+	s.kinds, s.subs = map[schema.GroupVersionKind]metav1.APIResource{}, map[schema.GroupVersionKind][]metav1.APIResource{}
 	var groups metav1.APIGroupList
 	if err := s.read("/apis", &groups); err != nil {
 		return err
@@ -125,9 +126,16 @@ func (s *server) discover() error {
 			return err
 		}
 		of, _ := schema.ParseGroupVersion(v)
+		parents := map[string]schema.GroupVersionKind{}
 		for _, r := range list.APIResources {
 			if !strings.Contains(r.Name, "/") {
-				s.kinds[of.WithKind(r.Kind)] = r
+				s.kinds[of.WithKind(r.Kind)], parents[r.Name] = r, of.WithKind(r.Kind)
+			}
+		}
+		for _, r := range list.APIResources {
+			name, sub, _ := strings.Cut(r.Name, "/")
+			if (can(r, "create") || can(r, "update")) && sub != "" && !strings.HasSuffix(r.Kind, "Options") {
+				s.subs[parents[name]] = append(s.subs[parents[name]], r)
 			}
 		}
 	}
@@ -169,10 +177,13 @@ func (s *server) store(object *unstructured.Unstructured) error {
 // remove deletes the object, if it is stored.
 func (s *server) remove(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
-	r := engine.Request{Operation: admissionv1.Delete, Kind: object.GroupVersionKind(), Name: object.GetName(), Namespace: object.GetNamespace()}
-	if a, err := s.request(r, false); err != nil || a.Code != http.StatusOK && a.Code != http.StatusNotFound {
+	if a, err := s.request(removal(object), false); err != nil || a.Code != http.StatusOK && a.Code != http.StatusNotFound {
 		t.Error(err, a)
 	}
+}
+
+func removal(object *unstructured.Unstructured) engine.Request {
+	return engine.Request{Operation: admissionv1.Delete, Kind: object.GroupVersionKind(), Name: object.GetName(), Namespace: object.GetNamespace()}
 }
 
 // storeStatus writes the status of a stored object.
