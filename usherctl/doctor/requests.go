@@ -138,7 +138,7 @@ func (e *Examiner) examine(d requests.Document, j decision) report.Report {
 // webhook returns the line of a report about a webhook.
 func webhook(h entry, v webhookmatch.Verdict) report.Webhook {
 	w := report.Webhook{Configuration: h.kind + " " + h.configuration.Name, Name: h.Name, Path: pathOf(h.ClientConfig),
-		Called: v.Called, Filter: v.Filter, Why: v.Why, Fix: v.Fix}
+		Called: v.Called, Filter: v.Filter, Why: v.Why}
 	if v.As.Resource != "" {
 		w.Why = "as " + v.As.GroupVersion().String() + " " + v.As.Resource
 	}

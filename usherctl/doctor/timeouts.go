@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/admit"
 	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
@@ -171,11 +170,7 @@ func waits(all []entry) string {
 // covers reports whether rules name an operation on a resource, in any version and scope.
 func covers(rules []registration.RuleWithOperations, operation registration.OperationType, group, name string) bool {
 	base, sub, _ := strings.Cut(name, "/")
-	return slices.ContainsFunc(rules, func(r registration.RuleWithOperations) bool {
-		r.APIVersions, r.Scope = []string{"*"}, nil
-		of := metav1.GroupVersionResource{Group: group, Resource: base}
-		return webhookmatch.RuleOf(r).Misses(of, sub, admissionv1.Operation(operation), false) == admit.Covered
-	})
+	return webhookmatch.Covers(rules, operation, schema.GroupResource{Group: group, Resource: base}, sub)
 }
 
 // timeoutProblems returns the finding for a webhook for which the API server waits long.

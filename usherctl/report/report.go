@@ -133,7 +133,7 @@ type Webhook struct {
 	// cannot be told. For a called webhook, Why names the resource as which it gets the object, if that is another one.
 	Filter string `json:"filter,omitempty"`
 	Why    string `json:"why,omitempty"`
-	// Fix is a command that makes the object pass the filter, if there is one.
+	// Fix is the command that corrects the registration of usher, if that is what is wrong.
 	Fix string `json:"fix,omitempty"`
 }
 

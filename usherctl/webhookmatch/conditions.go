@@ -8,121 +8,123 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// condition adapts a match condition to the compiler.
-type condition registration.MatchCondition
+// Authorize reports whether a user may do something. Without attributes of a resource, they are about a path.
+type Authorize func(context.Context, authorizer.Attributes) (allowed bool, reason string, err error)
 
-func (c condition) GetExpression() string    { return c.Expression }
-func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
+// ErrUnknown is why a condition has no result that is known.
+var ErrUnknown = errors.New("what it asks of the authorizer is known only with --cluster=api")
 
-var mayAsk = plugin.OptionalVariableDeclarations{HasAuthorizer: true}
+// asking is an authorizer that notes whether it was asked what is not known.
+type asking struct {
+	answer Authorize
+	failed error
+}
 
-// compile compiles a match condition as the API server does. The environment is made when it is needed first.
-func (m *Matcher) compile(c registration.MatchCondition) plugin.ConditionEvaluator {
+// Authorize answers for the authorizer of the API server.
+func (a *asking) Authorize(ctx context.Context, what authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.answer == nil {
+		a.failed = ErrUnknown
+		return authorizer.DecisionNoOpinion, "", a.failed
+	}
+	allowed, reason, err := a.answer(ctx, what)
+	if err != nil {
+		a.failed = err
+	}
+	if allowed {
+		return authorizer.DecisionAllow, reason, err
+	}
+	return authorizer.DecisionNoOpinion, reason, err
+}
+
+// compiler returns the API server's compiler of match conditions. Its environment is made when it is needed first.
+func (m *Matcher) compiler() plugin.ConditionCompiler {
 	m.once.Do(func() {
-		m.compiler = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+		m.conditions = plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	})
-	return m.compiler.CompileCondition([]plugin.ExpressionAccessor{condition(c)}, mayAsk, environment.StoredExpressions)
+	return m.conditions
 }
 
 // Compile returns why a match condition does not compile, or nil. The API server then refuses its configuration; a condition that
 // was stored before fails for every request.
 func (m *Matcher) Compile(c registration.MatchCondition) error {
-	return errors.Join(m.compile(c).CompilationErrors()...)
+	condition := matchconditions.MatchCondition(c)
+	return errors.Join(m.compiler().CompileCondition([]plugin.ExpressionAccessor{&condition},
+		plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions).CompilationErrors()...)
 }
 
-// meets decides by match conditions. A false condition wins over a failing one.
-func (m *Matcher) meets(ctx context.Context, r Request, as Equivalent, h Hook) (worst Verdict) {
-	if len(h.MatchConditions) == 0 {
-		return Verdict{}
+// result returns the result of match conditions, with the error of those that have none.
+func (m *Matcher) result(ctx context.Context, h Hook, conditions []registration.MatchCondition, attr *admission.VersionedAttributes,
+	by *asking) matchconditions.MatchResult {
+	compiled, found := m.compiled.Load(fmt.Sprint(conditions))
+	if !found {
+		h.MatchConditions, h.FailurePolicy = conditions, new(registration.Fail)
+		compiled, _ = m.compiled.LoadOrStore(fmt.Sprint(conditions), h.accessor().GetCompiledMatcher(m.compiler()))
 	}
-	attributes, err := r.attributes(as)
-	if err != nil {
-		return skip(Unknown, "matchConditions: the object cannot be read: %v", err)
-	}
-	budget := int64(celconfig.RuntimeCELCostBudgetMatchConditions)
-	resource, kind := metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(as.Kind)
-	request := plugin.CreateAdmissionRequest(attributes.Attributes, resource, kind)
+	return compiled.(matchconditions.Matcher).Match(ctx, attr, nil, by) //nolint:forcetypeassert // there is nothing else
+}
+
+// meets decides by match conditions, each alone, and by their budget together. A false condition wins over an unknown one, which wins over a
+// failing one.
+func (m *Matcher) meets(ctx context.Context, r Request, as Equivalent, h Hook, attr *admission.VersionedAttributes) (v Verdict) {
+	var unknown, failing []Verdict
 	for _, c := range h.MatchConditions {
-		asked := &asking{answer: r.Authorize}
-		result, left, err := m.compile(c).ForInput(ctx, attributes, request, plugin.OptionalVariableBindings{Authorizer: asked}, nil, budget)
-		if err != nil { // the budget is spent
-			return h.fails(c, err)
+		by := &asking{answer: r.Authorize}
+		result := m.result(ctx, h, []registration.MatchCondition{c}, attr, by)
+		why, text := r.doubt(c.Expression, as), c.Name+": "+oneLine(c.Expression)
+		if by.failed != nil {
+			why = by.failed.Error()
 		}
-		budget = left
-		worst = worse(worst, r.judge(h, c, as, result[0], asked.failed))
-	}
-	return worst
-}
-
-// worse returns the verdict that counts of two: first of a false condition, then of an unknown, then of a failing one.
-func worse(a, b Verdict) Verdict {
-	rank := func(v Verdict) int {
 		switch {
-		case !v.decided():
-			return 0
-		case v.Filter == Unknown:
-			return 2
-		case v.failed:
-			return 1
+		case why != "" && result.Error != nil && by.failed == nil:
+			why = "has no result: " + reasonOf(result.Error) + "; " + why
+			fallthrough
+		case why != "":
+			next := skip(Unknown, "matchConditions: %s: %s", text, why)
+			next.Converts, next.mayRefuse = by.failed == nil && !as.SameFields, by.failed == nil && *h.FailurePolicy == registration.Fail
+			unknown = append(unknown, next)
+		case result.Error != nil:
+			failing = append(failing, h.fails(c, result.Error))
+		case !result.Matches:
+			return skip(MatchConditions, "%s is false: %s", c.Name, oneLine(c.Expression))
 		}
-		return 3
 	}
-	if rank(b) > rank(a) {
-		a, b = b, a
+	all := slices.Concat(unknown, failing)
+	if len(all) > 0 {
+		v = all[0]
+		v.mayRefuse = len(unknown) > 0 && slices.ContainsFunc(all, func(one Verdict) bool { return one.mayRefuse || one.Refuses })
+	} else if len(h.MatchConditions) > 1 {
+		if spent := m.result(ctx, h, h.MatchConditions, attr, &asking{answer: r.Authorize}).Error; spent != nil {
+			v = h.fails(h.MatchConditions[len(h.MatchConditions)-1], spent)
+		}
 	}
-	if a.Filter == Unknown {
-		a.mayRefuse = a.mayRefuse || b.mayRefuse || b.Refuses
-	}
-	return a
-}
-
-// judge returns what the result of one condition means.
-func (r Request) judge(h Hook, m registration.MatchCondition, as Equivalent, result plugin.EvaluationResult, unanswered error) (v Verdict) {
-	defer func() {
-		v.Converts = v.Filter == Unknown && unanswered == nil && !as.SameFields
-		v.mayRefuse = v.Filter == Unknown && unanswered == nil && h.failurePolicy() == registration.Fail
-	}()
-	switch doubt := r.doubt(m.Expression, as); {
-	case unanswered != nil:
-		return skip(Unknown, "matchConditions: %s: %s: %v", m.Name, oneLine(m.Expression), unanswered)
-	case result.Error != nil && doubt != "":
-		return skip(Unknown, "matchConditions: %s: %s: has no result: %s; %s", m.Name, oneLine(m.Expression), reasonOf(result.Error), doubt)
-	case result.Error != nil:
-		return h.fails(m, result.Error)
-	case doubt != "":
-		return skip(Unknown, "matchConditions: %s: %s: %s", m.Name, oneLine(m.Expression), doubt)
-	case result.EvalResult == celtypes.False:
-		return skip(MatchConditions, "%s is false: %s", m.Name, oneLine(m.Expression))
-	}
-	return Verdict{}
+	return v
 }
 
 // fails is the verdict for a condition without a result.
 func (h Hook) fails(m registration.MatchCondition, err error) Verdict {
 	means := "failurePolicy is Ignore, so the webhook is skipped"
-	if h.failurePolicy() == registration.Fail {
+	if *h.FailurePolicy == registration.Fail {
 		means = "failurePolicy is Fail, so the API server refuses the request"
 	}
 	v := skip(MatchConditions, "%s has no result: %s: %s; %s", m.Name, oneLine(m.Expression), reasonOf(err), means)
-	v.failed, v.Refuses = true, h.failurePolicy() == registration.Fail
+	v.Refuses = *h.FailurePolicy == registration.Fail
 	return v
 }
 
-// object matches where an expression reads the object, with what it reads if that is the same in all versions.
-var object = regexp.MustCompile(`\b(object|oldObject)\b(\.(metadata|kind|apiVersion)\b|\s*[!=]=\s*null\b)?`)
+// reads matches where an expression reads the object, with what it reads if that is the same in all versions.
+var reads = regexp.MustCompile(`\b(object|oldObject)\b(\.(metadata|kind|apiVersion)\b|\s*[!=]=\s*null\b)?`)
 
 // readsFields reports whether an expression reads more than metadata of an object that is there.
 func (r Request) readsFields(expression string) bool {
-	return slices.ContainsFunc(object.FindAllStringSubmatch(expression, -1), func(m []string) bool {
+	return slices.ContainsFunc(reads.FindAllStringSubmatch(expression, -1), func(m []string) bool {
 		raw := r.Object.Raw
 		if m[1] == "oldObject" {
 			raw = r.OldObject.Raw

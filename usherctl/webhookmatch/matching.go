@@ -1,15 +1,13 @@
 // Package webhookmatch says whether the API server calls a webhook for a request, and if not, which filter keeps it away.
 //
-// The rules are the API server's. It asks the filters in another order, which changes no verdict: a webhook is
-// called if all of them let the request through. Here the rules come first: if they are for something else, no other
-// filter matters.
+// The API server's own code decides about each filter. It asks them in another order, which changes no verdict: a webhook is called if all of
+// them let the request through. Here the rules come first: if they are for something else, no other filter matters.
 package webhookmatch
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -55,8 +53,6 @@ type Verdict struct {
 	Filter string
 	// Why names the field, its value, and what does not meet it.
 	Why string
-	// Fix is a command that makes the request pass the filter, if there is one.
-	Fix string
 	// Refuses reports that the API server refuses the request because it cannot call the webhook as it should.
 	Refuses bool
 	// As is the resource as which an equivalent one is sent; empty if it is sent as it came.
@@ -65,7 +61,6 @@ type Verdict struct {
 	// Converts reports that it is unknown because the API server converts the object before, which is not done here.
 	Converts bool
 
-	failed    bool // a match condition has no result
 	mayRefuse bool // it is not known whether a match condition makes the API server refuse the request
 }
 
@@ -106,8 +101,9 @@ type Equivalent = discovery.Equivalent
 
 // Matcher decides. It may be used concurrently.
 type Matcher struct {
-	once     sync.Once
-	compiler plugin.ConditionCompiler // of match conditions
+	once       sync.Once
+	conditions plugin.ConditionCompiler
+	compiled   sync.Map // of conditions, as text: matchconditions.Matcher
 }
 
 // Of returns the verdicts for webhooks in the order in which the API server asks them, mutating ones first. A webhook that makes the
@@ -152,31 +148,6 @@ func Compare(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// One returns the verdict for one webhook, without regard to others.
-func (m *Matcher) One(ctx context.Context, r Request, h Hook) Verdict {
-	if v := r.exempt(h); v.decided() {
-		return v
-	}
-	as, v := r.meetsRules(h)
-	if v.decided() {
-		return v
-	}
-	if v := r.meetsSelectors(h); v.decided() {
-		return v
-	}
-	if v := m.meets(ctx, r, as, h); v.decided() {
-		return v
-	}
-	if v := r.dryRunnable(h); v.decided() {
-		return v
-	}
-	called := Verdict{Called: true}
-	if as.Resource != r.resource() {
-		called.As = as.Resource
-	}
-	return called
-}
-
 // resource returns the resource that the client named.
 func (r Request) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource(valueOr(r.RequestResource, r.Resource))
@@ -198,27 +169,6 @@ func (r Request) fullName() string {
 	return r.resource().Resource
 }
 
-// configurations are the kinds of which no webhook is asked, so that none can keep its own from being changed.
-var configurations = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
-	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
-
-// virtual are the resources, by group, that authentication and authorization depend on: a webhook could lock the cluster.
-var virtual = map[string][]string{
-	"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
-	"authorization.k8s.io":  {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
-}
-
-// exempt decides for the objects of which the API server asks no webhook.
-func (r Request) exempt(from Hook) Verdict {
-	switch kind, resource := r.kind(), r.resource(); {
-	case kind.Group == registration.GroupName && slices.Contains(configurations, kind.Kind) && !OnDisk(from.Configuration):
-		return skip(Exempt, "the API server calls no webhook for a %s: a webhook could keep it from being corrected", kind.Kind)
-	case !r.SendsVirtualResources && slices.Contains(virtual[resource.Group], resource.Resource):
-		return skip(Exempt, "since Kubernetes 1.37 the API server calls no webhook for %s: a webhook could lock the cluster", resource.Resource)
-	}
-	return Verdict{}
-}
-
 // dryRunnable decides for dry runs, which a webhook with side effects would spoil.
 func (r Request) dryRunnable(h Hook) Verdict {
 	is := valueOr(h.SideEffects, registration.SideEffectClassUnknown)
@@ -233,17 +183,23 @@ func (r Request) dryRunnable(h Hook) Verdict {
 // isNamespaces reports whether the request is about Namespaces. Their Namespace is their own name.
 func (r Request) isNamespaces() bool { return r.resource().Resource == "namespaces" }
 
-// failurePolicy returns what a failure means; the default is Fail.
-func (h Hook) failurePolicy() registration.FailurePolicyType {
-	return valueOr(h.FailurePolicy, registration.Fail)
-}
-
 // valueOr returns the value of a field, or its default.
 func valueOr[T any](field *T, unset T) T {
 	if field == nil {
 		return unset
 	}
 	return *field
+}
+
+// RulesOf returns the rules of what a policy matches.
+func RulesOf(m *registration.MatchResources) (all []registration.RuleWithOperations) {
+	if m == nil {
+		return nil
+	}
+	for _, r := range m.ResourceRules {
+		all = append(all, r.RuleWithOperations)
+	}
+	return all
 }
 
 // ReadsObject reports whether it may depend on the object whether the webhook is called.
