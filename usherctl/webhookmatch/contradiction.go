@@ -11,27 +11,90 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// Contradiction returns what all conditions together ask of one value and exclude, such as two names of one user; "" if nothing was found. It
-// compares the parts that must all be true: equality with literals, its negation, and any part with its own negation.
+// Contradiction returns what all conditions together ask of one value and exclude, such as two names of one user, in each way in which they could
+// be true; "" if nothing was found. It compares the parts that must all be true: equality with literals, its negation, and any part with its own
+// negation.
 func Contradiction(conditions []registration.MatchCondition) string {
-	asked := map[string]values{}
+	const most = 256 // ways
+	var contradicted []string
+	possible := []way{nil}
 	for _, c := range conditions {
 		e := expressionOf(c.Expression)
 		if e.tree == nil {
 			return ""
 		}
-		for _, part := range conjuncts(e.tree.NativeRep().Expr()) {
-			about, is := valuesOf(part)
-			if about == "" {
-				continue
+		var left []way
+		for _, w := range product(possible, waysOf(e.tree.NativeRep().Expr(), false)) {
+			if about := w.contradiction(); about != "" {
+				contradicted = append(contradicted, about)
+			} else {
+				left = append(left, w)
 			}
-			merged, contradicts := asked[about].and(is)
-			if asked[about] = merged; contradicts {
-				return about
-			}
+		}
+		if possible = left; len(possible) == 0 || len(possible) > most {
+			break
+		}
+	}
+	if len(possible) > 0 {
+		return ""
+	}
+	slices.Sort(contradicted)
+	return strings.Join(slices.Compact(contradicted), ", and about ")
+}
+
+// part is an expression that must be true, or false.
+type part struct {
+	ast.Expr
+	negated bool
+}
+
+// way is one of the ways in which an expression can be true: parts all of which are as they must be.
+type way []part
+
+// contradiction returns the value of which the parts ask what excludes each other, or "".
+func (w way) contradiction() string {
+	asked := map[string]values{}
+	for _, p := range w {
+		about, is := valuesOf(p)
+		if about == "" {
+			continue
+		}
+		merged, contradicts := asked[about].and(is)
+		if asked[about] = merged; contradicts {
+			return about
 		}
 	}
 	return ""
+}
+
+// waysOf returns the ways in which an expression can be true, or false if it is negated.
+func waysOf(e ast.Expr, negated bool) []way {
+	if e.Kind() == ast.CallKind {
+		args := e.AsCall().Args()
+		switch name := e.AsCall().FunctionName(); {
+		case name == operators.LogicalNot:
+			return waysOf(args[0], !negated)
+		case name == operators.LogicalAnd && !negated, name == operators.LogicalOr && negated:
+			return product(waysOf(args[0], negated), waysOf(args[1], negated))
+		case name == operators.LogicalAnd, name == operators.LogicalOr:
+			return slices.Concat(waysOf(args[0], negated), waysOf(args[1], negated))
+		}
+	}
+	return []way{{{e, negated}}}
+}
+
+// product returns the ways in which two expressions can both be true. If they are too many, what the second one asks is left open.
+func product(a, b []way) (both []way) {
+	const most = 4096
+	if len(a)*len(b) > most {
+		return a
+	}
+	for _, one := range a {
+		for _, other := range b {
+			both = append(both, slices.Concat(one, other))
+		}
+	}
+	return both
 }
 
 // values are those that a text may have, as some parts of conditions ask.
@@ -55,21 +118,10 @@ func (v values) and(w values) (values, bool) {
 	return both, len(both.only) == 0
 }
 
-// conjuncts returns the parts of an expression that must all be true.
-func conjuncts(e ast.Expr) []ast.Expr {
-	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
-		return slices.Concat(conjuncts(e.AsCall().Args()[0]), conjuncts(e.AsCall().Args()[1]))
-	}
-	return []ast.Expr{e}
-}
-
 // valuesOf returns a value that a part of a condition is about, in CEL, and the values that it may have. What is no comparison with literals
 // is about itself, and is true.
-func valuesOf(e ast.Expr) (about string, is values) {
-	negated := false
-	for e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalNot {
-		e, negated = e.AsCall().Args()[0], !negated
-	}
+func valuesOf(p part) (about string, is values) {
+	e, negated := p.Expr, p.negated
 	about, all := celOf(e), []string{"true"}
 	if e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 2 {
 		call := e.AsCall()
