@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,10 +111,11 @@ func (b *backend) addresses(w Webhook, t Target) (all []string) {
 }
 
 // readSecret reads the serving certificate from the Secret that holds it, if that is known and the certificate was not seen. That of usher is
-// read in any case: a foreign one is served from its next start.
+// read as well, if usher may serve it: a foreign one is served from its next start.
 func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
-	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil || b.handshake.chain != nil && !w.Ushers {
+	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil ||
+		b.handshake.chain != nil && (!w.Ushers || b.unused(ctx, source)) {
 		return
 	}
 	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
@@ -122,6 +126,18 @@ func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhoo
 	if chain := readBundle(secret.Data[corev1.TLSCertKey]).certificates; len(chain) > 0 {
 		b.stored = &serving{chain, "Secret " + b.secret.String()}
 	}
+}
+
+// unused reports whether the Deployment behind the Service neither names the Secret nor keeps certificates in it, so that the Secret is left of
+// another way to run usher.
+func (b *backend) unused(ctx context.Context, source reader.Source) bool {
+	raw, err := source.Get(ctx, reader.NewKind("apps", "v1", "Deployment", "deployments"), b.service.Namespace, b.service.Name)
+	deployment, err := reader.One[appsv1.Deployment](raw, err)
+	pod, _ := json.Marshal(deployment.Spec.Template.Spec)
+	managed := slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return strings.Contains(strings.Join(slices.Concat(c.Command, c.Args), "="), "--certs=managed")
+	})
+	return err == nil && !managed && !strings.Contains(string(pod), strconv.Quote(b.secret.Name))
 }
 
 // servingSecret is the annotation of a Service whose certificate OpenShift issues, with the name of its Secret.

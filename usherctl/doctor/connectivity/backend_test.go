@@ -4,12 +4,14 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/cluster/reader"
@@ -60,5 +62,34 @@ func TestUnseenCertificate(t *testing.T) {
 			cluster := &Cluster{Source: source, backends: map[Target]*backend{TargetOf(w.Client): b}}
 			expectOne(t, cluster.Problems(w), c.want)
 		})
+	}
+}
+
+// TestLeftSecret: beside a certificate that was seen, the Secret of usher counts if its Deployment uses it.
+func TestLeftSecret(t *testing.T) {
+	for pod, read := range map[string]bool{
+		"": true, // there is no Deployment
+		"containers: [{name: usher, args: [serve, --certs=managed]}]":                                                   true,
+		"containers: [{name: usher, args: [serve, --certs, managed]}]":                                                  true,
+		"containers: [{name: usher, args: [serve]}], volumes: [{name: certs, secret: {secretName: usher-tls}}]":         true,
+		"containers: [{name: usher, args: [serve]}], volumes: [{name: certs, secret: {secretName: usher-tls-of-ours}}]": false,
+	} {
+		dir := t.TempDir()
+		manifest := `{apiVersion: v1, kind: Secret, metadata: {name: usher-tls, namespace: usher}}`
+		if pod != "" {
+			manifest += "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: usher, namespace: usher}, spec: {template: {spec: {" + pod + "}}}}"
+		}
+		if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		source, err := reader.Files(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &backend{secret: types.NamespacedName{Namespace: "usher", Name: "usher-tls"}}
+		b.service.Namespace, b.service.Name = "usher", "usher"
+		if got := !b.unused(t.Context(), source); got != read {
+			t.Errorf("%s: %t", pod, got)
+		}
 	}
 }
