@@ -5,7 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/utils/ptr"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/cluster"
@@ -19,7 +21,8 @@ func (s *service) registerMetrics() {
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "usher_build_info", Help: "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": s.Version}}, func() float64 { return 1 })
 	s.metrics.MustRegister(s.policy.current, s.policy.loaded, s.policy.dropped, s.trials.validated,
-		gateMetrics(s.Suites.Gates(), s.Gates), overrideMetrics(s.inForce.Load), limitMetrics(s.limits), build, collectors.NewGoCollector(),
+		gateMetrics(s.Suites.Gates(), s.Gates), stepMetrics(s.routes.Load), overrideMetrics(s.inForce.Load), limitMetrics(s.limits), build,
+		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if s.Lines != nil {
 		s.metrics.MustRegister(logMetrics.of(s.Lines))
@@ -53,6 +56,19 @@ func gateMetrics(known []gate.Gate, gates gate.Set) prometheus.Collector {
 		states.WithLabelValues(string(g.Name)).Set(metric.Flag(gates.On(g.Name)))
 	}
 	return states
+}
+
+// stepMetrics returns the steps of the routes in force, in the modes of the policy: overrides set others for some requests. routes returns nil
+// before there is a policy.
+func stepMetrics(routes func() *[]admit.Route) prometheus.Collector {
+	steps := metric.Gauge("usher_step_info", "Always 1; a step that is on, and its mode under the policy.", "route", "step", "mode")
+	return metric.Collector(func(add metric.Add) {
+		for _, r := range ptr.Deref(routes(), nil) {
+			for _, step := range r.Chain.Steps() {
+				add(steps, 1, r.Path, step.Name, string(step.Mode))
+			}
+		}
+	})
 }
 
 // overrideMetrics returns when the overrides of the policy in force end. inForce returns nil before there is one.

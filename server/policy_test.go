@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -77,6 +78,32 @@ func TestDroppedSections(t *testing.T) {
 		}
 		if in := s.inForce.Load(); step.current == 1 != (in == policy) {
 			t.Errorf("%s: in force: %v", step.policy, in == policy)
+		}
+	}
+}
+
+// TestStepMetrics: the series are the steps of the policy in force, with its modes.
+func TestStepMetrics(t *testing.T) {
+	o := Options{Log: logrus.New(), Suites: suite.List{podSuite()}}
+	o.Log.SetOutput(io.Discard)
+	s := newService(o)
+	s.instance.Suites = o.Suites
+	if n, err := testutil.GatherAndCount(s.metrics, "usher_step_info"); n != 0 || err != nil {
+		t.Errorf("%d series before there is a policy: %v", n, err)
+	}
+	for _, mode := range []string{"enforce", "warn", "off"} {
+		s.use(configtest.Parse(t, "modes: {denied-names: '"+mode+"'}", s.Suites.Schema()...), nil)
+		found := map[string]string{}
+		families, err := s.metrics.Gather()
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if l := m.GetLabel(); f.GetName() == "usher_step_info" {
+					found[l[1].GetValue()+" "+l[2].GetValue()] = l[0].GetValue()
+				}
+			}
+		}
+		if err != nil || found["/validate-pods denied-names"] != mode || found["/validate-pods image-rules"] != "enforce" {
+			t.Errorf("mode %s: %v %v", mode, found, err)
 		}
 	}
 }

@@ -40,9 +40,10 @@ type service struct {
 	policy    policyMetrics
 	trials    *trials
 	inForce   atomic.Pointer[config.Policy]
-	live      atomic.Pointer[http.Handler] // the routes of the policy in force
-	hooks     []webhooks.Hook              // that the policy in force needs
-	sections  []string                     // that any policy in force has had
+	live      atomic.Pointer[http.Handler]  // the routes of the policy in force
+	routes    atomic.Pointer[[]admit.Route] // the same
+	hooks     []webhooks.Hook               // that the policy in force needs
+	sections  []string                      // that any policy in force has had
 	health    health
 	caFile    string // of a certificate of our own, or empty
 
@@ -167,6 +168,7 @@ func (s *service) use(policy *config.Policy, err error) {
 	s.reviews.Expect(routes)
 	handler := s.edge.Serve(append(routes, in.Off()...))
 	s.live.Store(&handler)
+	s.routes.Store(&routes)
 	s.inForce.Store(policy)
 	s.policy.changed()
 	s.trials.use(judged)

@@ -48,6 +48,7 @@ var checks = []Check{
 	{"usher-pods-refused", report.Error, "the API server refuses the pods of usher's Deployment", listRefusals},
 	{"usher-replicas", report.Error, "usher's Deployment has no replicas, or one", scale},
 	{"usher-idle", report.Warning, "the policy and the gates of usher switch every step off", correctPolicy},
+	{"usher-steps-differ", report.Warning, "usher runs other steps, or in other modes, than this usherctl", showImage},
 	{"usher-path-unknown", report.Error, "usher does not serve the path of its webhook", subject.restore},
 	{"usher-path-differs", report.Error, "a webhook of usher calls the path of another one", subject.restore},
 	{"usher-servers-differ", report.Warning, "webhooks of usher call different servers", subject.restore},

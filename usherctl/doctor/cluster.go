@@ -21,6 +21,7 @@ import (
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -83,6 +84,9 @@ func usherIn(ctx context.Context, env tool.Env, source reader.Source, o options)
 	u.Idle = func(registered []string) bool {
 		overridden := len(config.SectionOf[override.List](in.Policy)) > 0
 		return !overridden && !slices.ContainsFunc(server.RegisteredRoutes(in.Instance, o.examine.suites, registered), works)
+	}
+	u.Running = func(ctx context.Context) (live.Running, error) {
+		return live.ReadRunning(ctx, source, u.At, in.Deployed, in.Routes(), true)
 	}
 	u.Apply = o.apply
 	if in.Deployed.Flag("cluster") == "api" {

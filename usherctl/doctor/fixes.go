@@ -201,6 +201,11 @@ func correctPolicy(s subject) command {
 	return look(in+" edit configmap "+report.Word(from.ConfigMap), "")
 }
 
+// showImage shows the image of usher, whose tag is its version.
+func showImage(s subject) command {
+	return look("kubectl -n "+report.Word(s.home.At.Namespace)+" get deployment "+report.Word(s.home.At.Service)+" -o wide", "")
+}
+
 // grant gives usher its rights, and binds them to its user.
 func grant(s subject) command {
 	var commands []string

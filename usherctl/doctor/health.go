@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ func (u Usher) healthProblems(ctx context.Context, f *snapshot) (found []report.
 		found = append(found, problem("usher-idle", u.about(), "the policy and the feature gates switch every step of usher off: nothing is checked or "+
 			"changed."))
 	}
+	found = append(found, u.stepProblems(ctx, f.source)...)
 	raw, err := f.source.Get(ctx, reader.NewKind("apps", "v1", "Deployment", "deployments"), u.At.Namespace, u.At.Service)
 	deployment, err := reader.One[appsv1.Deployment](raw, err)
 	switch {
@@ -42,6 +44,23 @@ func (u Usher) healthProblems(ctx context.Context, f *snapshot) (found []report.
 	found = append(found, u.replicaProblems(f, replicas)...)
 	found = append(found, u.budgetProblems(ctx, f.source, deployment, replicas)...)
 	return append(found, u.podProblems(ctx, f.source, raw, replicas)...)
+}
+
+// stepProblems returns the finding for steps of the running usher that are not those of its policy and gates in this program.
+func (u Usher) stepProblems(ctx context.Context, source reader.Source) []report.Finding {
+	if u.Unknown != nil || u.Running == nil || !source.Live() {
+		return nil
+	}
+	running, err := u.Running(ctx)
+	if err != nil {
+		return []report.Finding{unreadFinding(err, "whether the running usher has the steps of this usherctl")}
+	}
+	if len(running.Differ) == 0 {
+		return nil
+	}
+	return []report.Finding{problem("usher-steps-differ", u.about(), "usher, version %s, does not run the steps that this usherctl has for its policy "+
+		"and feature gates: %s. It may decide otherwise than review, test and doctor -f say.", report.List(running.Versions),
+		strings.Join(running.Differ, "; "))}
 }
 
 // serves reports whether a webhook of usher calls its Service.

@@ -43,7 +43,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		"/api/v1/namespaces/default/configmaps/limits": `{"metadata":{"name":"limits"}}`,
 		"/api/v1/namespaces/default/configmaps":        `{"metadata":{},"items":[{"metadata":{"name":"limits","labels":{"a":"b"}}}]}`,
 	}
-	source := live(t, func(w http.ResponseWriter, r *http.Request) {
+	source := liveSource(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch answer, is := served[r.URL.Path]; {
 		case is:

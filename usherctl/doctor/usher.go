@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -31,6 +33,8 @@ type Usher struct {
 	Unusable error
 	// Idle reports whether no step has anything to do, given the names of the webhooks that are registered.
 	Idle func(registered []string) bool
+	// Running compares what runs behind the Service with what Needed and Idle stand for.
+	Running func(context.Context) (live.Running, error)
 	// Apply is the command that restores its registration, without the Service.
 	Apply string
 }

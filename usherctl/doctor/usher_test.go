@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/apiserver"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -139,7 +141,7 @@ func TestUshersWebhooks(t *testing.T) {
 }
 
 // live returns a source that asks a server of the test.
-func live(t *testing.T, answer http.HandlerFunc) reader.Source {
+func liveSource(t *testing.T, answer http.HandlerFunc) reader.Source {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
@@ -151,7 +153,7 @@ func live(t *testing.T, answer http.HandlerFunc) reader.Source {
 }
 
 func TestRightsOfUsher(t *testing.T) {
-	source := live(t, func(w http.ResponseWriter, r *http.Request) {
+	source := liveSource(t, func(w http.ResponseWriter, r *http.Request) {
 		var review authorizationv1.SubjectAccessReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.Method != http.MethodPost {
 			t.Errorf("%s %v", r.Method, err)
@@ -174,15 +176,33 @@ func TestRightsOfUsher(t *testing.T) {
 		"--certs=managed --service door/usher")
 	expectOne(t, u.rightsProblems(t.Context(), reader.Source{}), "")
 
-	broken := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	broken := liveSource(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	if found := u.rightsProblems(t.Context(), broken); len(found) != 1 || found[0].ID != "not-readable" || found[0].Severity != report.Unknown {
 		t.Errorf("%+v", found)
 	}
 }
 
+// TestStepsOfTheRunningUsher: steps that differ are found, and what could not be read of them is unknown. Nobody is asked if it is not known
+// which there should be.
+func TestStepsOfTheRunningUsher(t *testing.T) {
+	source := liveSource(t, nil)
+	u := Usher{At: webhooks.Address{Namespace: "door", Service: "usher"}}
+	var running live.Running
+	var failed error
+	u.Running = func(context.Context) (live.Running, error) { return running, failed }
+	expectOne(t, u.stepProblems(t.Context(), source), "")
+	running = live.Running{Versions: []string{"1.2.3"}, Differ: []string{"usher-0 lacks a of /b"}}
+	expectOne(t, u.stepProblems(t.Context(), source), "usher-steps-differ", "version 1.2.3", "usher-0 lacks a of /b", "kubectl -n door get deployment usher")
+	expectOne(t, u.stepProblems(t.Context(), reader.Source{}), "")
+	failed = errors.New("forbidden")
+	expectOne(t, u.stepProblems(t.Context(), source), "not-readable")
+	u.Unknown = failed
+	expectOne(t, u.stepProblems(t.Context(), source), "")
+}
+
 // TestNothingReadable: a cluster that cannot be read is unknown, not fine.
 func TestNothingReadable(t *testing.T) {
-	source := live(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	source := liveSource(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	reports := Examine(t.Context(), source, nil, Usher{})
 	if report.ExitOf(reports) != report.Unjudged || len(reports) != 1 || len(reports[0].Findings) < 3 {
 		t.Errorf("%+v", reports)

@@ -179,10 +179,15 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		return err
 	}
 	var source reader.Source
-	if o.live() {
+	if o.registered.Source == "api" {
 		if source, err = o.registered.OpenSource(); err != nil {
 			return err
 		}
+		if err := warnOfRunning(ctx, env, o, source, policy); err != nil {
+			return err
+		}
+	}
+	if o.live() {
 		if !o.operationSet && o.SubResource == "" {
 			read = run.applied(ctx, source, read)
 		}

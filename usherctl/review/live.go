@@ -27,8 +27,8 @@ import (
 	"usher.dev/usher/usherctl/requests"
 )
 
-// live is what a cluster has that decides about requests, as far as a user may read it.
-type live struct {
+// liveCluster is what a cluster has that decides about requests, as far as a user may read it.
+type liveCluster struct {
 	source     reader.Source
 	namespaces []string // that requests are about
 
@@ -114,8 +114,8 @@ func keyOf(o *unstructured.Unstructured) string {
 }
 
 // readLive reads what the API server and the steps of usher ask about requests in namespaces.
-func readLive(ctx context.Context, source reader.Source, namespaces []string, kept []cluster.Kept) *live {
-	l := &live{source: source, namespaces: namespaces, absent: map[string]bool{}}
+func readLive(ctx context.Context, source reader.Source, namespaces []string, kept []cluster.Kept) *liveCluster {
+	l := &liveCluster{source: source, namespaces: namespaces, absent: map[string]bool{}}
 	var calls []func()
 	for _, kind := range decisive {
 		calls = append(calls, func() { l.list(ctx, unread{Kind: kind}) })
@@ -138,7 +138,7 @@ func readLive(ctx context.Context, source reader.Source, namespaces []string, ke
 }
 
 // collect reads a collection of the steps, and if that is not permitted, what is in the namespaces.
-func (l *live) collect(ctx context.Context, k cluster.Kept) {
+func (l *liveCluster) collect(ctx context.Context, k cluster.Kept) {
 	u := unread{Kind: reader.Kind{GroupVersionKind: k.Kind, Resource: k.Resource}, collection: k.Name}
 	switch {
 	case k.Only.Name != "":
@@ -153,12 +153,12 @@ func (l *live) collect(ctx context.Context, k cluster.Kept) {
 }
 
 // list reads the objects of a kind, and notes if that fails.
-func (l *live) list(ctx context.Context, u unread) bool {
+func (l *liveCluster) list(ctx context.Context, u unread) bool {
 	list, err := l.source.List(ctx, u.Kind, u.namespace)
 	return l.read(u, err, list...)
 }
 
-func (l *live) get(ctx context.Context, u unread, name types.NamespacedName) {
+func (l *liveCluster) get(ctx context.Context, u unread, name types.NamespacedName) {
 	raw, err := l.source.Get(ctx, u.Kind, name.Namespace, name.Name)
 	if u.Kind == namespaceKind {
 		u.namespace = name.Name
@@ -166,7 +166,7 @@ func (l *live) get(ctx context.Context, u unread, name types.NamespacedName) {
 	l.read(u, err, raw)
 }
 
-func (l *live) read(u unread, err error, list ...json.RawMessage) bool {
+func (l *liveCluster) read(u unread, err error, list ...json.RawMessage) bool {
 	switch {
 	case errors.Is(err, reader.ErrNotFound):
 		l.mu.Lock()
@@ -185,7 +185,7 @@ func (l *live) read(u unread, err error, list ...json.RawMessage) bool {
 }
 
 // add adds objects of a kind, which lists do not name.
-func (l *live) add(kind reader.Kind, list ...json.RawMessage) {
+func (l *liveCluster) add(kind reader.Kind, list ...json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, raw := range list {
@@ -197,7 +197,7 @@ func (l *live) add(kind reader.Kind, list ...json.RawMessage) {
 }
 
 // readParams reads the parameters of admission policies: what their bindings name, in the namespaces if they name none.
-func (l *live) readParams(ctx context.Context) {
+func (l *liveCluster) readParams(ctx context.Context) {
 	kinds := map[schema.GroupVersionKind]bool{}
 	for _, object := range l.objects {
 		version, _, _ := unstructured.NestedString(object.Object, "spec", "paramKind", "apiVersion")
@@ -220,7 +220,7 @@ func (l *live) readParams(ctx context.Context) {
 }
 
 // paramNamespaces returns the namespaces in which bindings look for parameters of a kind; "" for one that is in none.
-func (l *live) paramNamespaces(namespaced bool) (all []string) {
+func (l *liveCluster) paramNamespaces(namespaced bool) (all []string) {
 	if !namespaced {
 		return []string{""}
 	}
@@ -235,7 +235,7 @@ func (l *live) paramNamespaces(namespaced bool) (all []string) {
 }
 
 // given returns the objects as the steps of usher take them.
-func (l *live) given() (all []manifest.Object) {
+func (l *liveCluster) given() (all []manifest.Object) {
 	for _, object := range l.objects {
 		raw, err := json.Marshal(object.Object)
 		if err == nil {
@@ -252,7 +252,7 @@ func (u unread) String() string {
 }
 
 // doubt notes in a report what could not be read and might decide about an object otherwise.
-func (l *live) doubt(r *report.Report, object *unstructured.Unstructured, routes []admit.Route) {
+func (l *liveCluster) doubt(r *report.Report, object *unstructured.Unstructured, routes []admit.Route) {
 	for _, u := range l.unread {
 		switch {
 		case u.collection != "":

@@ -24,6 +24,8 @@ var inCluster = map[string]string{
 	"/api/v1/namespaces/shop/configmaps":                                      `{"metadata":{"name":"p","namespace":"shop"},"data":{"name":"right"}}`,
 	"/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas": `{"metadata":{"name":"shop","namespace":"shop","managedFields":[{"manager":"usher","subresource":"status","time":"2026-11-27T13:00:00Z"}]},
 		"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"shop"}}}`,
+	"/apis/discovery.k8s.io/v1/namespaces/usher/endpointslices": `{"metadata":{"name":"a","labels":{"kubernetes.io/service-name":"usher"}},"endpoints":[{"targetRef":{"kind":"Pod","name":"usher-0"}}]}`,
+	"/api/v1/namespaces/usher/pods/usher-0:8081/proxy/metrics":  "\nusher_build_info{version=\"0.9\"} 1\nusher_step_info{mode=\"warn\",route=\"/validate-pods\",step=\"denied-names\"} 1\n",
 	"/api/v1":       `{"name":"configmaps","kind":"ConfigMap","namespaced":true}`,
 	"/api/v1/pods":  "",
 	"/apis/apps/v1": `{"name":"deployments","kind":"Deployment","namespaced":true}`,
@@ -92,6 +94,8 @@ func TestCluster(t *testing.T) {
 		"without memory":    {fmt.Sprintf(pod, "shop", "", "1"), []string{"limitranges"}, []string{"whether the pods of Pod a fit is not known: requests that it lacks may be set by what could not be read"}},
 		"stored unread":     {deployment, []string{"deployments/a"}, []string{"1 not judged", "not judged: whether it is stored: deployments shop/a may not be read"}},
 		"a kind unread":     {deployment, []string{"/apps/v1"}, []string{"1 not judged", "not judged: whether it is stored: /apis/apps/v1 may not be read"}},
+		"steps of usher":    {fmt.Sprintf(pod, "shop", "", "1"), nil, []string{"warning: usher in the cluster is 0.9, and this usherctl is ", "; usher-0 lacks ", "in mode warn instead of enforce"}},
+		"steps unread":      {fmt.Sprintf(pod, "shop", "", "1"), []string{"/metrics"}, []string{"warning: the steps of the running usher are not known: pods/proxy in namespace usher may not be read"}},
 		"a full one":        {fmt.Sprintf(pod, "shop", "", "2"), nil, []string{"quota-full: shop", "1 pods of Pod a do not fit"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,12 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/installed"
+	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/policyfile"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
 
@@ -49,12 +55,35 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 		_, _ = fmt.Fprintf(env.Err, "policy: %s, as the Deployment %s has it\n", name, o.service)
 	}
 	o.gates = in.Gates
-	if tag := tagOf(in.Deployed.Image); tag != "" && strings.TrimPrefix(tag, "v") != strings.TrimPrefix(env.Version, "v") {
-		_, _ = fmt.Fprintf(env.Err, "warning: usher in the cluster is %s, and this usherctl is %s: where their steps differ, usher may decide otherwise\n",
-			tag, env.Version)
-	}
 	env.WarnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
 	return in.Policy, nil
+}
+
+// warnOfRunning warns of the usher that runs in a cluster, if that is of another version than this program, or has other steps than an instance
+// has here. Its modes are those of --config only if it runs with this file, which nobody says.
+func warnOfRunning(ctx context.Context, env tool.Env, o options, source reader.Source, policy *config.Policy) error {
+	at, err := webhooks.NewAddress(o.service, "", "")
+	if err != nil {
+		return err
+	}
+	deployed, _ := installed.Find(ctx, source, at.Namespace, at.Service) // an error was reported for the policy
+	here := suite.Instance{Suites: env.Suites, Policy: policy, Gates: o.gates}
+	running, unread := live.ReadRunning(ctx, source, at, deployed, here.Routes(), o.config == "")
+	if unread != nil {
+		_, _ = fmt.Fprintf(env.Err, "warning: the steps of the running usher are not known: %s\n", printable.Line(unread.Error()))
+	}
+	if tag := tagOf(deployed.Image); len(running.Versions) == 0 && tag != "" {
+		running.Versions = []string{tag}
+	}
+	is := func(version string) bool {
+		return strings.TrimPrefix(version, "v") == strings.TrimPrefix(env.Version, "v")
+	}
+	if len(running.Differ) == 0 && !slices.ContainsFunc(running.Versions, func(version string) bool { return !is(version) }) {
+		return nil
+	}
+	_, _ = fmt.Fprintf(env.Err, "warning: usher in the cluster is %s, and this usherctl is %s: where their steps differ, usher may decide otherwise%s\n",
+		printable.Line(report.List(running.Versions)), env.Version, printable.Line(strings.Join(append([]string{""}, running.Differ...), "; ")))
+	return nil
 }
 
 // tagOf returns the tag of an image, or else its digest; "" if it has neither.

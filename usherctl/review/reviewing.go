@@ -47,7 +47,7 @@ type reviewing struct {
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
 	instance suite.Instance   // that is loaded
-	live     *live            // the cluster of --cluster=api; nil without one, or with --doctor
+	live     *liveCluster     // the cluster of --cluster=api; nil without one, or with --doctor
 	unread   map[string]error // by namespace, why the LimitRanges of the cluster are not known
 }
 

@@ -104,6 +104,9 @@ func install(ctx context.Context, overlay string) error {
 	if err := endpoints(ctx, "usher", "usher", backend, true); err != nil {
 		return err
 	}
+	if err := pod(ctx); err != nil {
+		return err
+	}
 	config, err := cluster.ServiceAccountKubeconfig(ctx, "usher", "usher-webhooks")
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func arguments(o kubetest.Object, folder string) (args []string) {
 		case strings.HasPrefix(text, "--listen=:"):
 			text = "--listen=" + host + ":0"
 		case strings.HasPrefix(text, "--ops-listen=:"):
-			text = "--ops-listen=127.0.0.1:0"
+			text = "--ops-listen=" + host + strings.TrimPrefix(text, "--ops-listen=") // where the API server's proxy finds it
 		}
 		args = append(args, text)
 	}
@@ -169,6 +172,18 @@ func replica(ctx context.Context, args []string) (reviews string, err error) {
 	return reviews, err
 }
 
+// pod adds the pod that stands for the replica of usher, with the address of this machine.
+func pod(ctx context.Context) error {
+	err := cluster.Apply(ctx, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "usher-1", "namespace": "usher"}, "spec": {"nodeName": "a", "securityContext":
+		{"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}, "containers": [{"name": "usher", "image": "usher",
+		"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)
+	if err == nil {
+		_, err = cluster.Kubectl(ctx, "-n", "usher", "patch", "pod", "usher-1", "--subresource=status", "--type=merge", "-p",
+			`{"status": {"phase": "Running", "podIP": "`+host+`", "podIPs": [{"ip": "`+host+`"}]}}`)
+	}
+	return err
+}
+
 // endpoints sets what is behind a Service.
 func endpoints(ctx context.Context, namespace, service, address string, ready bool) error {
 	ip, port, err := net.SplitHostPort(address)
@@ -187,7 +202,8 @@ func endpoints(ctx context.Context, namespace, service, address string, ready bo
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
 		"metadata":  kubetest.Object{"name": service + "-1", "namespace": namespace, "labels": kubetest.Object{"kubernetes.io/service-name": service}},
 		"ports":     []kubetest.Object{{"name": "https", "port": number}},
-		"endpoints": []kubetest.Object{{"addresses": []string{ip}, "conditions": kubetest.Object{"ready": ready}}},
+		"endpoints": []kubetest.Object{{"addresses": []string{ip}, "conditions": kubetest.Object{"ready": ready},
+			"targetRef": kubetest.Object{"kind": "Pod", "namespace": namespace, "name": service + "-1"}}},
 	})
 	return err
 }

@@ -116,6 +116,15 @@ func ushersFaults() []usherFault {
 			apply(t, err)
 			replace(ctx, t, at, policy)
 		}, []string{"create configmap usher-policy"}},
+		{"a policy that usher has not read", "usher-steps-differ", func(ctx context.Context, t *testing.T) {
+			const at = "/api/v1/namespaces/usher/configmaps"
+			policy, err := cluster.Admin().Get(ctx, at+"/usher-policy")
+			apply(t, err)
+			replace(ctx, t, at, policy)
+			policy["data"].(map[string]any)["policy.yaml"] = strings.Replace(policy.String("data", "policy.yaml"), "denied-names: enforce", "denied-names: warn", 1)
+			delete(policy["metadata"].(map[string]any), "resourceVersion")
+			apply(t, created(ctx, at, policy))
+		}, []string{"usher-1 runs denied-names of /validate-pods in mode enforce instead of warn"}},
 		{"no Deployment", "usher-not-deployed", func(ctx context.Context, t *testing.T) {
 			const at = "/apis/apps/v1/namespaces/usher/deployments"
 			deployment, err := cluster.Admin().Get(ctx, at+"/usher")

@@ -65,8 +65,8 @@ func (p *Problem) as(severity report.Severity) *Problem {
 func Unread(err error, what string) *Problem {
 	about := Subject{Err: err}
 	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
-		return problem("not-readable", about, "%s may not be read. Not looked at: %s. deploy/doctor.yaml has a ClusterRole with all rights that "+
-			"are needed.", unreadable.What, what).as(report.Unknown)
+		return problem("not-readable", about, "%s may not be read. Not looked at: %s. deploy/doctor.yaml has all rights that are "+
+			"needed.", unreadable.What, what).as(report.Unknown)
 	}
 	return problem("not-readable", about, "%v. Not looked at: %s.", err, what).as(report.Unknown)
 }
