@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
@@ -39,8 +40,8 @@ type options struct {
 const help = `Examine all webhook configurations of a cluster, including those of others.
 
 With FILE, a manifest or an AdmissionReview, say for each webhook whether the API server would call it for that object, and if not, which
-filter keeps the object away from it. For a Deployment, or another object with a pod template, the pod that its controller would create is
-examined too.
+filter keeps the object away from it. Without --operation, a manifest of an object that the cluster has is the update that kubectl apply would
+send. For a Deployment, or another object with a pod template, the pod that its controller would create is examined too.
 
 With --canary, send the creation of a Pod, or of the objects of FILE, as a dry run, and say which webhooks of usher have answered. It asks
 first. Nothing is stored, but the webhooks of others are also called.
@@ -178,7 +179,11 @@ func examineRequests(ctx context.Context, env tool.Env, o options) ([]report.Rep
 	if err != nil {
 		return nil, err
 	}
-	documents, err := documentsOf(env, o)
+	documents := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
+	if source.Live() && o.Applies() {
+		documents = live.Applied(ctx, source, documents, o.Namespace)
+	}
+	documents, err = withPods(documents, o)
 	if err != nil {
 		return nil, err
 	}
@@ -227,9 +232,8 @@ func notJudged(source reader.Source, examiner *Examiner, usher Usher, who string
 		"kubectl apply --dry-run=server shows what webhooks and policies answer")
 }
 
-// documentsOf returns the objects of the files, with the pods that controllers would make of them.
-func documentsOf(env tool.Env, o options) ([]requests.Document, error) {
-	documents := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
+// withPods returns the objects of files with the pods that controllers would make of them.
+func withPods(documents []requests.Document, o options) ([]requests.Document, error) {
 	err := requests.CheckTemplates(documents, o.Templates)
 	if err != nil || !o.MakesPods() {
 		return documents, err

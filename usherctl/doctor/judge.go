@@ -64,6 +64,11 @@ func (e *Examiner) Judge(ctx context.Context, d requests.Document, o requests.Op
 	if result.Verdict == report.Passed && len(result.Unjudged) > 0 {
 		result.Verdict = report.Unanswered
 	}
+	if err := d.File().OldErr; err != nil {
+		if result.Unjudged = append(result.Unjudged, err.Error()); result.Verdict == report.Passed || result.Verdict == report.Unanswered {
+			result.Verdict = report.NotJudged
+		}
+	}
 	return result
 }
 

@@ -107,7 +107,7 @@ func (e *Examiner) judgeRequest(ctx context.Context, d requests.Document, r webh
 		}
 	}
 	j.acquit()
-	j.doubt = e.doubt(j, by, answered)
+	j.doubt = e.doubt(d, j, by, answered)
 	j.verdicts = e.matcher.Of(ctx, j.seenBy(true), j.seenBy(false), hooksOf(e.hooks))
 	for i, h := range e.hooks {
 		j.verdicts[i] = j.verdict(h, j.verdicts[i])
@@ -125,13 +125,15 @@ func (j *decision) acquit() {
 }
 
 // doubt returns why the verdict of a request may be another one.
-func (e *Examiner) doubt(j decision, by *judging, answered func(engine.Registered) bool) string {
+func (e *Examiner) doubt(d requests.Document, j decision, by *judging, answered func(engine.Registered) bool) string {
 	if by.unasked != nil {
 		return by.unasked.Error()
 	}
 	switch {
 	case j.Refusal == nil:
 		return ""
+	case j.By == "ResourceQuota" && len(d.File().Old) > 0 && d.Of != "":
+		return "the quota may have room when the pods that the update replaces are gone"
 	case j.Refusal.Code == http.StatusNotFound && j.By == "" && len(j.Calls) == 0:
 		return "the version of Kubernetes whose code judges here does not serve it"
 	}

@@ -41,7 +41,7 @@ func sendCanaries(ctx context.Context, env tool.Env, o options) (reports []repor
 	documents := []requests.Document{CanaryPod()}
 	what := "the creation of a pod in namespace " + o.Namespace
 	if len(o.Files) > 0 {
-		if documents, err = documentsOf(env, o); err != nil {
+		if documents, err = withPods(requests.ReadFiles(env.Streams, o.Files, o.Recursive), o); err != nil {
 			return nil, err
 		}
 		what = fmt.Sprintf("the creation of what is in %s", report.List(o.Files))

@@ -1,4 +1,3 @@
-// Package live reads what a cluster has that decides about requests, as far as a user may read it.
 package live
 
 import (

@@ -21,6 +21,7 @@ type Flags struct {
 	Files, Templates       []string
 	operation, old         string
 	Recursive, noTemplates bool
+	operationSet           bool
 }
 
 // AsUsage is the usage of a flag that names a user.
@@ -53,6 +54,7 @@ func (o *Flags) Parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
 	if !set.Changed("as-group") {
 		o.Groups = GroupsOf(o.User)
 	}
+	o.operationSet = set.Changed("operation")
 	o.Operation = admissionv1.Operation(strings.ToUpper(o.operation))
 	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
 	switch {
@@ -64,6 +66,9 @@ func (o *Flags) Parse(streams cli.Streams, set *pflag.FlagSet) (err error) {
 	o.Old, err = readOld(streams, o.old)
 	return err
 }
+
+// Applies reports whether manifests are sent as `kubectl apply` sends them: no flag says otherwise.
+func (o *Flags) Applies() bool { return !o.operationSet && o.SubResource == "" }
 
 // MakesPods reports whether controllers would create pods because of the requests: no pod comes of a deletion, or of a
 // subresource.

@@ -16,6 +16,7 @@ import (
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -29,7 +30,7 @@ type options struct {
 	allRoutes, quiet, strict, explain bool
 	namespaceLabels                   map[string]string // of Namespaces that are in none of the files
 	gates                             gate.Set
-	gatesSet, operationSet            bool // by --feature-gates and --operation
+	gatesSet                          bool // by --feature-gates
 	clusterSource                     flags.Cluster
 	doctor                            bool
 	answersFile                       string
@@ -53,7 +54,7 @@ func Command(env tool.Env) *cobra.Command {
 			return err
 		}
 		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
-		o.gatesSet, o.operationSet = c.Flags().Changed("feature-gates"), c.Flags().Changed("operation")
+		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.Files = append(o.Files, files...)
 		if len(o.Files) == 0 && cli.IsTerminal(env.In) {
 			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
@@ -186,10 +187,8 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		if err := warnOfRunning(ctx, env, o, source, policy); err != nil {
 			return err
 		}
-	}
-	if o.live() {
-		if !o.operationSet && o.SubResource == "" {
-			read = run.applied(ctx, source, read)
+		if o.Applies() {
+			read = live.Applied(ctx, source, read, o.Namespace)
 		}
 	}
 	if run.given, err = run.stored(ctx, read); err != nil {

@@ -186,8 +186,8 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	}
 	if r.live != nil {
 		r.live.doubt(&of.Report, objectOf(d.JSON), r.routes)
-		doubtStored(&of.Report, d)
 	}
+	doubtStored(&of.Report, d)
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
 	}

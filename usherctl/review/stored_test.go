@@ -2,12 +2,11 @@ package review
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +15,7 @@ import (
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/routes"
+	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/engine/whole"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -27,15 +27,20 @@ const storedDeployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {nam
 // reviewOf runs usherctl review with a manifest, and returns what it says.
 func reviewOf(t *testing.T, manifest string, args ...string) (string, error) {
 	t.Helper()
+	return saidBy(t, Command, manifest, args...)
+}
+
+func saidBy(t *testing.T, of func(tool.Env) *cobra.Command, manifest string, args ...string) (string, error) {
+	t.Helper()
 	var to bytes.Buffer
-	command := Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: strings.NewReader(manifest), Out: &to, Err: &to}})
+	command := of(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: strings.NewReader(manifest), Out: &to, Err: &to}})
 	command.SetArgs(append(args, "--cluster=api", "-"))
 	command.SilenceErrors, command.SilenceUsage = true, true
 	err := command.ExecuteContext(t.Context())
 	return to.String(), err
 }
 
-// TestStored: of an object that an API server has, a manifest is an update, as the API server itself judges it.
+// TestStored: of an object that an API server has, a manifest is an update, as the API server itself judges it, for usherctl doctor too.
 func TestStored(t *testing.T) {
 	server, err := whole.Start(t.Context(), whole.Options{AllowAll: true, Controllers: true})
 	if err != nil {
@@ -65,46 +70,39 @@ func TestStored(t *testing.T) {
 	create("", "namespaces", "", "{apiVersion: v1, kind: Namespace, metadata: {name: full}}")
 	create("", "resourcequotas", "full", "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: 0}}}")
 	create("apps", "deployments", "full", fmt.Sprintf(storedDeployment, "web", 2, "b", "b"))
-	settings := strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}\n", single)
+	settings := strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}\n", 100)
 	const update = ": an update of the stored Deployment default/web)"
 	for name, c := range map[string]struct {
-		manifest, want string
-		args           []string
-		fails          bool
+		manifest, want, doctor string
+		args                   []string
+		fails                  bool
 	}{
-		"another selector":           {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), want: "field is immutable", fails: true},
+		"another selector":           {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), want: "field is immutable", doctor: "field is immutable", fails: true},
 		"among many":                 {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c") + "---\n" + fmt.Sprintf(storedDeployment, "new", 2, "c", "c") + settings, want: "field is immutable", fails: true},
 		"the Deployment alone":       {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), args: []string{"--no-templates"}, want: "invalid  UPDATE Deployment default/web  (standard input" + update, fails: true},
-		"equal":                      {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), want: update},
+		"equal":                      {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), want: update, doctor: "UPDATE Deployment default/web"},
 		"another number of replicas": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), want: update},
 		"equal, in a full quota":     {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), args: []string{"-n", "full"}, want: "an update of the stored Deployment full/web)"},
-		"more, in a full quota":      {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), args: []string{"-n", "full"}, want: "not judged: whether the quota has room when", fails: true},
-		"new, in a full quota":       {manifest: fmt.Sprintf(storedDeployment, "new", 3, "b", "b"), args: []string{"-n", "full"}, want: "exceeded quota: none", fails: true},
-		"a new one":                  {manifest: fmt.Sprintf(storedDeployment, "new", 2, "c", "c"), args: []string{"--no-templates"}, want: "CREATE Deployment default/new  (standard input)"},
-		"asked for a creation":       {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), args: []string{"--no-templates", "--operation=CREATE"}, want: "CREATE Deployment default/web  (standard input)"},
+		"more, in a full quota": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), args: []string{"-n", "full"}, want: "not judged: whether the quota has room when",
+			doctor: "the quota may have room when the pods that the update replaces are gone", fails: true},
+		"new, in a full quota": {manifest: fmt.Sprintf(storedDeployment, "new", 3, "b", "b"), args: []string{"-n", "full"}, want: "exceeded quota: none", doctor: "exceeded quota: none", fails: true},
+		"a new one":            {manifest: fmt.Sprintf(storedDeployment, "new", 2, "c", "c"), args: []string{"--no-templates"}, want: "CREATE Deployment default/new  (standard input)"},
+		"with --doctor":        {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), args: []string{"--doctor"}, want: "field is immutable", fails: true},
+		"new, with --doctor":   {manifest: fmt.Sprintf(storedDeployment, "new", 2, "c", "c"), args: []string{"--no-templates", "--doctor"}, want: "CREATE Deployment default/new"},
+		"asked for a creation": {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), args: []string{"--no-templates", "--operation=CREATE"}, want: "CREATE Deployment default/web  (standard input)",
+			doctor: "CREATE Deployment default/web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said, err := reviewOf(t, c.manifest, append(c.args, "--kubeconfig", kubeconfig)...)
 			if (err != nil) != c.fails || !strings.Contains(said, c.want) {
 				t.Errorf("%q is not in %v:\n%s", c.want, err, said)
 			}
-		})
-	}
-}
-
-// TestMerge3: what the manifest leaves out stays as it is stored, unless it was applied before.
-func TestMerge3(t *testing.T) {
-	const stored = `{"metadata":{"name":"a","labels":{"old":"1","foreign":"1"}},"spec":{"template":{"spec":{"containers":[{"name":"c","image":"1","tty":true},{"name":"injected"}]}},"rules":[1]}}`
-	const last = `{"metadata":{"labels":{"old":"1"}}}`
-	const manifest = `{"metadata":{"name":"a","labels":{"own":"1"}},"spec":{"template":{"spec":{"containers":[{"name":"c","image":"2"}]}}}}`
-	for kind, containers := range map[string]string{"Deployment": `[{"name":"c","image":"2","tty":true},{"name":"injected"}]`, "Rollout": `[{"name":"c","image":"2"}]`} {
-		for last, labels := range map[string]string{"": `{"old":"1","own":"1","foreign":"1"}`, last: `{"own":"1","foreign":"1"}`} {
-			raw, err := merge3(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind}, []byte(last), []byte(manifest), []byte(stored))
-			want := `{"metadata":{"name":"a","labels":` + labels + `},"spec":{"template":{"spec":{"containers":` + containers + `}},"rules":[1]}}`
-			var got, wanted any
-			if _ = json.Unmarshal([]byte(want), &wanted); err != nil || json.Unmarshal(raw, &got) != nil || !reflect.DeepEqual(got, wanted) {
-				t.Errorf("%s: %s, %v, want %s", kind, raw, err, want)
+			if c.doctor == "" {
+				return
 			}
-		}
+			if said, err := saidBy(t, doctor.Command, c.manifest, append(c.args, "--kubeconfig", kubeconfig)...); !strings.Contains(said, c.doctor) {
+				t.Errorf("doctor: %q is not in %v:\n%s", c.doctor, err, said)
+			}
+		})
 	}
 }

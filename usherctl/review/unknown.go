@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
 
@@ -56,4 +59,21 @@ func unknown(raw []byte, make func() any) (fields []string) {
 		fields = append(fields, p.Error())
 	}
 	return fields
+}
+
+// doubtStored notes in a report what is not known of the stored object. Pods that replace others may find a quota that these leave.
+func doubtStored(r *report.Report, d requests.Document) {
+	ofQuota := func(p report.Plugin) bool { return p.Name == "ResourceQuota" && p.Outcome == "refused" }
+	why := ""
+	switch file := d.File(); {
+	case file.OldErr != nil:
+		why = printable.Line(file.OldErr.Error())
+	case len(file.Old) > 0 && r.Operation == string(admissionv1.Create) && slices.ContainsFunc(r.Plugins, ofQuota):
+		why = "whether the quota has room when the pods that the update replaces are gone"
+	default:
+		return
+	}
+	if r.Unjudged = append(r.Unjudged, why); r.Verdict != report.Errored && (d.Of == "" || r.Verdict != report.Denied) {
+		r.Verdict = report.NotJudged
+	}
 }

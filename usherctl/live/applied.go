@@ -1,4 +1,5 @@
-package review
+// Package live reads what a cluster has that decides about requests, as far as a user may read it.
+package live
 
 import (
 	"cmp"
@@ -10,20 +11,27 @@ import (
 	"sync"
 
 	applier "gopkg.in/evanphx/json-patch.v4"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/discovery"
 	"usher.dev/usher/usherctl/parallel"
-	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
+
+// Object returns an object of JSON; an empty one if it is none.
+func Object(raw []byte) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	if json.Unmarshal(raw, &object.Object) != nil || object.Object == nil {
+		object.Object = map[string]any{}
+	}
+	return object
+}
 
 // single is the number of documents up to which stored objects are read one at a time; of more, all of a kind in a namespace are.
 const single = 100
@@ -34,17 +42,17 @@ type place struct {
 	namespace string // also of kinds that are in none
 }
 
-// applied returns documents as `kubectl apply` sends them: those of which a cluster has the object are updates of it.
-func (r *reviewing) applied(ctx context.Context, source reader.Source, documents []requests.Document) []requests.Document {
+// Applied returns documents as `kubectl apply` sends them in a namespace: those of which a cluster has the object are updates of it.
+func Applied(ctx context.Context, source reader.Source, documents []requests.Document, namespace string) []requests.Document {
 	all, places, n := slices.Clone(documents), map[place][]*requests.Document{}, 0
 	kinds := map[schema.GroupVersionKind]func() discovery.Resource{}
 	for i, d := range all {
-		is := objectOf(d.JSON)
+		is := Object(d.JSON)
 		gvk := is.GroupVersionKind()
 		if d.Err != nil || d.Existing || d.IsReview() || is.GetName() == "" {
 			continue
 		}
-		at := place{gvk, cmp.Or(is.GetNamespace(), r.o.Namespace)}
+		at := place{gvk, cmp.Or(is.GetNamespace(), namespace)}
 		places[at], n = append(places[at], &all[i]), n+1
 		if kinds[gvk] == nil {
 			kinds[gvk] = sync.OnceValue(func() discovery.Resource { return discovery.ResourceOf(ctx, source, gvk) })
@@ -76,15 +84,15 @@ func (p place) read(ctx context.Context, source reader.Source, is discovery.Reso
 		return
 	case err != nil:
 	case len(documents) == 1:
-		name := objectOf(documents[0].JSON).GetName()
+		name := Object(documents[0].JSON).GetName()
 		if stored[name], err = source.Get(ctx, kind, namespace, name); errors.Is(err, reader.ErrNotFound) {
 			return
 		}
 	default:
-		err = source.Each(ctx, kind, namespace, func(raw json.RawMessage) { stored[objectOf(raw).GetName()] = raw })
+		err = source.Each(ctx, kind, namespace, func(raw json.RawMessage) { stored[Object(raw).GetName()] = raw })
 	}
 	for _, d := range documents {
-		switch raw, has := stored[objectOf(d.JSON).GetName()]; {
+		switch raw, has := stored[Object(d.JSON).GetName()]; {
 		case err != nil && len(documents) > 1 && is.Err == nil: // who may not list objects may get some
 			p.read(ctx, source, is, []*requests.Document{d})
 		case err != nil:
@@ -97,7 +105,7 @@ func (p place) read(ctx context.Context, source reader.Source, is discovery.Reso
 
 // apply makes a document an update of a stored object.
 func (p place) apply(d *requests.Document, raw []byte, namespace string) {
-	stored, sent := objectOf(raw), objectOf(d.JSON)
+	stored, sent := Object(raw), Object(d.JSON)
 	stored.SetGroupVersionKind(p.GroupVersionKind) // which lists do not have
 	stored.SetManagedFields(nil)
 	sent.SetNamespace(namespace)
@@ -132,21 +140,4 @@ func merge3(gvk schema.GroupVersionKind, last, manifest, stored []byte) ([]byte,
 		return nil, err
 	}
 	return strategicpatch.StrategicMergePatchUsingLookupPatchMeta(stored, patch, fields)
-}
-
-// doubtStored notes in a report what is not known of the stored object. Pods that replace others may find a quota that these leave.
-func doubtStored(r *report.Report, d requests.Document) {
-	ofQuota := func(p report.Plugin) bool { return p.Name == "ResourceQuota" && p.Outcome == "refused" }
-	why := ""
-	switch file := d.File(); {
-	case file.OldErr != nil:
-		why = printable.Line(file.OldErr.Error())
-	case len(file.Old) > 0 && r.Operation == string(admissionv1.Create) && slices.ContainsFunc(r.Plugins, ofQuota):
-		why = "whether the quota has room when the pods that the update replaces are gone"
-	default:
-		return
-	}
-	if r.Unjudged = append(r.Unjudged, why); r.Verdict != report.Errored && (d.Of == "" || r.Verdict != report.Denied) {
-		r.Verdict = report.NotJudged
-	}
 }
