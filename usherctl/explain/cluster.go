@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,10 +88,7 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 	if policy.Policy == nil || noPod {
 		return []report.Report{first}, nil
 	}
-	now, err := c.now(ctx, append(w.creators, w.object)[0], policy)
-	if failed {
-		failure.tone(now, w.Spec.Suspend)
-	}
+	now, err := c.now(ctx, append(w.creators, w.object)[0], policy, failure, failed && !w.Spec.Suspend)
 	if err != nil {
 		first = adding(first, unknownBecause("not-reviewed", err))
 	}
@@ -140,15 +136,25 @@ func policyNotRead(err error) []report.Finding {
 	return []report.Finding{finding}
 }
 
-// now reviews the pod that a controller would create as of now.
-func (c Cluster) now(ctx context.Context, creator object, policy Policy) ([]report.Report, error) {
+// now reviews the pod that a controller would create, after a failure if its message is not empty, as of now. The controller tries that again
+// unless nothing failed, or it is suspended.
+func (c Cluster) now(ctx context.Context, creator object, policy Policy, after Failure, again bool) ([]report.Report, error) {
 	reports, err := c.Review(ctx, creator.typed(), policy)
-	judged := err == nil && report.ExitOf(reports) != report.Unjudged &&
-		!slices.ContainsFunc(reports, func(r report.Report) bool { return len(r.Unjudged) > 0 })
+	refusal, known := ParseRefusal(after.Message)
 	for i := range reports {
-		Hide(&mask.Mask{Show: c.ShowValues}, &reports[i])
-		if judged && reports[i].Verdict == report.Allowed && reports[i].Exit() == report.Fine {
-			reports[i].Hint = "as of now usher allows the pod"
+		r := &reports[i]
+		Hide(&mask.Mask{Show: c.ShowValues}, r)
+		if r.Verdict != report.Allowed && r.Verdict != report.Skipped { // by any step: the API server has judged all the same
+			continue
+		}
+		switch {
+		case after.Message != "" && (!known || !refusal.repeats()):
+			r.Verdict, r.Hint = report.NotJudged, ""
+			r.Unjudged = append(r.Unjudged, "as of now nothing that the cluster shows refuses the pod; whether what refused it still does cannot be seen there")
+		case again:
+			r.Verdict, r.Hint = report.Allowed, "as of now the pod is allowed: the controller tries again by itself, after up to some minutes"
+		default:
+			r.Verdict, r.Hint = report.Allowed, "as of now the pod is allowed"
 		}
 	}
 	return reports, err
@@ -160,23 +166,6 @@ func (f Failure) of(namespace string) Failure {
 		f.Namespace = namespace
 	}
 	return f
-}
-
-// tone says in reports on what usher allows as of now what that means after a failure. Whether somebody else than usher still refuses it is not
-// known. The controller of a suspended workload tries nothing.
-func (f Failure) tone(now []report.Report, suspended bool) {
-	refusal, known := ParseRefusal(f.Message)
-	for i := range now {
-		r := &now[i]
-		switch {
-		case r.Verdict != report.Allowed:
-		case !known || refusal.By != ByUsher:
-			r.Verdict, r.Hint = report.NotJudged, ""
-			r.Unjudged = append(r.Unjudged, "usher allows the pod as of now; whether what refused it, which was not usher, still does was not looked at")
-		case !suspended && r.Hint != "":
-			r.Hint += ": the controller tries again by itself, after up to some minutes"
-		}
-	}
 }
 
 func unknownBecause(id string, err error) report.Finding {

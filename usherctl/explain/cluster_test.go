@@ -115,18 +115,23 @@ func TestCluster(t *testing.T) {
 			`Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil, report.Fine,
 			[]string{"passed", "no-pod-missing", "info: failure-over: ReplicaSet web-a", "x.example.com"}, []string{"denied  "}},
 		{"one that has not", lacking + warns("FailedCreate", `Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
-			report.Unjudged,
-			[]string{"denied  Deployment apps/web", "not-usher: x.example.com", "not judged  Pod", "which was not usher, still does"},
+			report.Refused,
+			[]string{"denied  Deployment apps/web", "not-usher: x.example.com", "allowed  Pod", "tries again by itself"},
 			[]string{"failure-over"}},
+		{"one whose webhook could not be called", lacking + warns("FailedCreate", `Error creating: Internal error occurred: failed calling webhook `+
+			`"validate-pods.usher.dev": failed to call webhook: no`, aboutSet), nil, report.Unjudged,
+			[]string{"webhook-not-called: validate-pods.usher.dev", "not judged  Pod", "cannot be seen there"}, []string{"tries again"}},
+		{"one that plug-ins refused that the cluster does not show", lacking + warns("FailedCreate", `Error creating: pods "web-a-1" is forbidden: node `+
+			`label selectors conflict`, aboutSet), nil, report.Unjudged, []string{"not-usher", "not judged  Pod", "cannot be seen there"}, nil},
 		{"a paused Deployment", strings.Replace(none, "PAUSED", ", paused: true", 1), nil, report.Refused,
 			[]string{"warning: workload-paused: Deployment apps/web", "spec.paused is true", "kubectl rollout resume deployment/web -n apps",
-				"as of now usher allows the pod"}, []string{"tries again", "no-failure-found"}},
+				"as of now the pod is allowed"}, []string{"tries again", "no-failure-found"}},
 		{"a paused rollout", strings.Replace(strings.Replace(whole, "PAUSED", ", paused: true", 1), "updatedReplicas: 1", "updatedReplicas: 0", 1) +
 			podWith(ready), nil, report.Refused,
 			[]string{"workload-paused"}, []string{"passed"}},
 		{"a paused Deployment whose pod is refused", strings.Replace(lacking, "PAUSED", ", paused: true", 1) + warns("FailedCreate",
 			`Error creating: admission webhook "x.example.com" denied the request: no`, aboutSet), nil,
-			report.Unjudged, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true",
+			report.Refused, []string{"denied  Deployment apps/web", "workload-paused: Deployment apps/web", "spec.paused is true",
 				"Resuming it does not correct what else is wrong", "kubectl rollout resume deployment/web -n apps"}, nil},
 		{"a paused Deployment whose ReplicaSet is refused", strings.Replace(none, "PAUSED", ", paused: true", 1) + warns(noReplicaSet, noSet, about), nil,
 			report.Refused,
@@ -139,7 +144,7 @@ func TestCluster(t *testing.T) {
 		{"a paused Deployment with its pods", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith(ready), nil, report.Fine,
 			[]string{"no-pod-missing"}, []string{"workload-paused"}},
 		{"pods that are missing", lacking, nil, report.Unjudged,
-			[]string{"unknown: no-failure-found", "1 pods are missing", "as of now usher allows the pod"}, []string{"tries again", "passed"}},
+			[]string{"unknown: no-failure-found", "1 pods are missing", "as of now the pod is allowed"}, []string{"tries again", "passed"}},
 		{"a rollout that stands", strings.Replace(whole, "updatedReplicas: 1", "updatedReplicas: 0", 1) + podWith(ready), nil, report.Unjudged,
 			[]string{"unknown: no-failure-found", "1 pods of the current template"}, []string{"passed"}},
 		{"ReplicaSets that are not scaled", strings.Replace(whole, "spec: {replicas: 1PAUSED}", "spec: {replicas: 3}", 1) +
@@ -185,25 +190,20 @@ func TestUnreadPolicy(t *testing.T) {
 	}
 }
 
-// TestAsOfNow: nothing is said to be allowed as of now beside what is not judged, and nobody is said to try that again.
+// TestAsOfNow: what could not be judged is never called allowed, and a suspended workload tries nothing again.
 func TestAsOfNow(t *testing.T) {
-	allowed, open := report.Report{Verdict: report.Allowed}, report.Report{Verdict: report.Allowed, Sections: report.Sections{Unjudged: []string{"x"}}}
-	for _, c := range []struct {
-		name    string
-		reports []report.Report
-		says    bool
-	}{{"allowed", []report.Report{allowed}, true}, {"open", []report.Report{open}, false}, {"beside what is open", []report.Report{allowed, open}, false},
-		{"beside what is not judged", []report.Report{allowed, {Verdict: report.NotJudged}}, false},
-		{"beside what is refused", []report.Report{allowed, {Verdict: report.Denied}}, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			found, err := Cluster{Review: func(context.Context, []byte, Policy) ([]report.Report, error) { return c.reports, nil }}.now(t.Context(), object{}, Policy{})
-			if err != nil {
-				t.Fatal(err)
+	refused := Failure{Message: `admission webhook "validate-pods.usher.dev" denied the request: x (refusal 01234567)`}
+	for verdict, want := range map[report.Verdict]string{report.Allowed: "allowed", report.Skipped: "allowed", report.NotJudged: "", report.Denied: "",
+		report.Invalid: ""} {
+		for _, again := range []bool{true, false} {
+			in := Cluster{Review: func(context.Context, []byte, Policy) ([]report.Report, error) {
+				return []report.Report{{Verdict: verdict}}, nil
+			}}
+			found, err := in.now(t.Context(), object{}, Policy{}, refused, again)
+			if got := textOf(found); err != nil || strings.Contains(got, "as of now the pod is allowed") != (want != "") ||
+				strings.Contains(got, "tries again") != (again && want != "") {
+				t.Errorf("%s, again %t: %v\n%s", verdict, again, err, got)
 			}
-			Failure{Message: `admission webhook "validate-pods.usher.dev" denied the request: x (refusal 01234567)`}.tone(found, false)
-			if got := strings.Contains(textOf(found), "as of now"); got != c.says || strings.Contains(textOf(found), "tries again") != c.says {
-				t.Errorf("%+v", found)
-			}
-		})
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/report"
 )
 
 // TestFailures: events of both API groups, and conditions; the newest failure of the right object wins.
@@ -52,17 +51,5 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%+v, %d unreadable", newest, unreadable)
 			}
 		})
-	}
-}
-
-// TestTone: what usher refused and allows now is tried again by the controller, unless the workload is suspended.
-func TestTone(t *testing.T) {
-	f := Failure{Message: `Error creating: admission webhook "validate-pods.usher.dev" denied the request: denied-names: metadata.name: Forbidden: no`}
-	for suspended, want := range map[bool]string{true: "allowed now",
-		false: "allowed now: the controller tries again by itself, after up to some minutes"} {
-		now := []report.Report{{Verdict: report.Allowed, Hint: "allowed now"}}
-		if f.tone(now, suspended); now[0].Hint != want || now[0].Verdict != report.Allowed {
-			t.Errorf("suspended %t: %+v", suspended, now[0])
-		}
 	}
 }

@@ -43,6 +43,15 @@ const (
 	ByAPIServer   = "the API server"
 )
 
+// repeats reports whether the API server's code refuses the same again if the objects of the cluster still demand it. Whether a server can be
+// called, authorizers, and the plug-ins and configuration files of the cluster's own API server are in no object.
+func (r Refusal) repeats() bool {
+	if strings.HasSuffix(r.Name, ".usher.dev") && r.By != ByUsher {
+		return false
+	}
+	return slices.Contains([]string{ByUsher, ByWebhook, ByCall, ByCondition, ByPatch, ByPolicy, ByMutation, ByQuota, ByLimitRange}, r.By)
+}
+
 // ReportedProblem is one problem that usher reported.
 type ReportedProblem struct {
 	Step   string

@@ -4,17 +4,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/report"
 )
-
-// TestDoubtful: a pod that somebody else has refused is not said to be allowed now.
-func TestDoubtful(t *testing.T) {
-	now := []report.Report{{Verdict: report.Allowed, Hint: "it is allowed"}, {Verdict: report.Denied, Hint: "kept"}}
-	Failure{Message: `admission webhook "w.example.com" denied the request: no`}.tone(now, false)
-	if now[0].Exit() != report.Unjudged || len(now[0].Unjudged) != 1 || now[0].Hint != "" || now[1].Verdict != report.Denied || now[1].Hint != "kept" {
-		t.Errorf("%+v", now)
-	}
-}
 
 // TestMissing: how many pods a workload lacks.
 func TestMissing(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 var inCluster = map[string]string{
 	"/api/v1/namespaces/shop":                    `{"metadata":{"name":"shop","labels":{"team":"web"}}}`,
 	"/api/v1/namespaces/shop/limitranges":        `{"metadata":{"name":"l","namespace":"shop"},"spec":{"limits":[{"type":"Container","max":{"cpu":"2"}}]}}`,
-	"/api/v1/namespaces/shop/resourcequotas":     `{"metadata":{"name":"q","namespace":"shop"},"spec":{"hard":{"services":"0"}},"status":{"hard":{"services":"0"},"used":{"services":"0"}}}`,
+	"/api/v1/namespaces/shop/resourcequotas":     `{"metadata":{"name":"q","namespace":"shop"},"spec":{"hard":{"services":"0","count/replicasets.apps":"1"}},"status":{"hard":{"services":"0","count/replicasets.apps":"1"},"used":{"services":"0","count/replicasets.apps":"1"}}}`,
 	"/apis/scheduling.k8s.io/v1/priorityclasses": `{"metadata":{"name":"urgent"},"value":7}`,
 	"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": `{"metadata":{"name":"p"},"spec":{"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
 		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}]},

@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 			}
 			c.change()
 			must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
-				if out, _ = explain(ctx, t, append(args, "deployment/"+c.name)...); !strings.Contains(out, "as of now usher allows the pod") && !strings.Contains(out, "no admission refused it") {
+				if out, _ = explain(ctx, t, append(args, "deployment/"+c.name)...); !strings.Contains(out, "as of now the pod is allowed") && !strings.Contains(out, "no admission refused it") {
 					return fmt.Errorf("%s", out)
 				}
 				return nil
@@ -171,7 +171,7 @@ func TestNotReadable(t *testing.T) {
 		want             []string
 	}{
 		{"nothing", none, []string{"deployment/offensive-closed"}, 2, []string{"deployments closed/offensive-closed may not be read"}},
-		{"no events, but the condition", some, []string{"offensive-closed", policy}, 2, []string{"condition of ReplicaSet offensive-closed-", "unknown: events-not-read", "unknown: not-reviewed", "denied-names           refused"}},
+		{"no events, but the condition", some, []string{"offensive-closed", policy}, 2, []string{"condition of ReplicaSet offensive-closed-", "unknown: events-not-read", "denied-names           refused", "as of now", "denied-names           refused", "may not be read"}},
 		{"no policy", some, []string{"deploy", "offensive-closed"}, 2, []string{"unknown: policy-not-read", "deployments usher/usher may not be read"}},
 		{"a pod that exists", some, []string{"pod", "present", "--audit-log=" + cluster.AuditLog()}, 2, []string{"error  Pod closed/present", "unknown: pod-not-running", "unknown: events-not-read", "pod-exists", "CREATE Pod closed/present", "mutate-pods.usher.dev (usher)  mutated"}},
 		{"no such pod", some, []string{"pod", "absent"}, 2, []string{"closed/absent"}},
