@@ -224,11 +224,11 @@ func notJudged(source reader.Source, examiner *Examiner, usher Usher, who string
 		lines = append(lines, fmt.Sprintf("not looked at: which webhooks should be registered, but are not: %v", usher.Unknown))
 	}
 	if !source.Live() {
-		return append(lines, "not looked at: whether the API server can call the webhooks, and admission policies, quotas and the like "+
-			"that are in no file")
+		return append(lines, "not looked at: "+InFiles(source)+
+			"; whether the API server can call the webhooks; admission policies, quotas and the like that are in no file")
 	}
 	return append(lines, "not looked at: "+InFiles(source)+
-		", and whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
+		"; whether an admission plug-in is switched off, which usherctl doctor --canary shows for usher. "+
 		"kubectl apply --dry-run=server shows what webhooks and policies answer")
 }
 

@@ -233,9 +233,9 @@ func (r *reviewing) examiner(ctx context.Context, documents []requests.Document)
 		return nil, err
 	}
 	examiner.Learn(ctx, documents, r.o.Options)
-	r.notLooked = "not looked at: whether the API server can call the webhooks, and admission policies that are in no file"
-	if source.Live() {
-		r.notLooked = "not looked at: " + doctor.InFiles(source) + "; and whether the API server can call the webhooks"
+	r.notLooked = "not looked at: " + doctor.InFiles(source) + "; whether the API server can call the webhooks"
+	if !source.Live() {
+		r.notLooked += "; admission policies that are in no file"
 	}
 	return examiner, nil
 }
