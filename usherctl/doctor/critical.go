@@ -117,10 +117,11 @@ func everything(rules []registration.RuleWithOperations) bool {
 
 // chosen has the reasons for webhooks that refuse critical requests by the choice of their vendors.
 var chosen = map[string]string{
-	"check-ignore-label.gatekeeper.sh": "This is Gatekeeper's default: otherwise, whoever may label a namespace could exempt it from all constraints " +
-		"while the webhook is away. Run several replicas of it.",
-	"mservice.elbv2.k8s.aws": "This is the default of the AWS Load Balancer Controller: otherwise, a Service would get a load balancer of another " +
-		"controller. Run several replicas of it, or switch its mutator of Services off (enableServiceMutatorWebhook: false).",
+	"check-ignore-label.gatekeeper.sh": "This is Gatekeeper's default: otherwise, the right to label a namespace would be the right to bypass all " +
+		"constraints in it while the webhook is away. Run several replicas of it.",
+	"mservice.elbv2.k8s.aws": "The AWS Load Balancer Controller ships it so: it makes itself the controller of each new Service of type LoadBalancer, " +
+		"and one that it missed would be left to the cloud provider's. Run several replicas of it, or switch its mutator of Services off " +
+		"(enableServiceMutatorWebhook: false).",
 }
 
 // keepAway returns what keeps a webhook away from some requests. spared are the requests of all findings about the webhook that a match condition

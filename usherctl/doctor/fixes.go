@@ -27,6 +27,7 @@ type subject struct {
 	watching bool     // usher lacks rights to watch the cluster
 	writing  bool     // usher lacks rights to keep its certificates
 	pod      types.NamespacedName
+	replaced bool // a controller replaces the pod
 }
 
 // change is a field of a webhook, such as "timeoutSeconds" or "rules.0.resources.1", with the value that it should have.
@@ -104,7 +105,11 @@ func keepAway(s subject) command {
 
 func listResources(subject) command { return look("kubectl api-resources", "") }
 
+// removePod removes a pod that its controller replaces. Any other would be lost, or, of a Job, run again.
 func removePod(s subject) command {
+	if !s.replaced {
+		return look(fmt.Sprintf("kubectl -n %s get pod %s -o yaml", s.pod.Namespace, s.pod.Name), "Nothing replaces it as it was: keep what is needed of it.")
+	}
 	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/cluster/reader"
@@ -27,7 +28,7 @@ func (f *snapshot) readRevived(ctx context.Context, failed func(error, string)) 
 	err := f.source.Each(ctx, reader.NewKind("", "v1", "Pod", "pods"), "", func(raw json.RawMessage) {
 		var pod corev1.Pod
 		if len(f.revived) < maxRevived && json.Unmarshal(raw, &pod) == nil && revived(&pod, now.Add(-time.Minute)) {
-			f.revived = append(f.revived, revivedProblem(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}))
+			f.revived = append(f.revived, revivedProblem(&pod))
 		}
 	})
 	if err != nil {
@@ -36,10 +37,12 @@ func (f *snapshot) readRevived(ctx context.Context, failed func(error, string)) 
 }
 
 // revivedProblem returns the finding for a revived pod.
-func revivedProblem(pod types.NamespacedName) report.Finding {
-	found := problem("pod-runs-again", subject{pod: pod}, "pod %s has ended, and its phase says that it runs: somebody else than its kubelet "+
-		"has written its status, and it takes room in its quota again", pod)
-	found.Object = "pod " + pod.String()
+func revivedProblem(pod *corev1.Pod) report.Finding {
+	about, by := subject{pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}, metav1.GetControllerOf(pod)
+	about.replaced = by != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, by.Kind)
+	found := problem("pod-runs-again", about, "pod %s has ended, and its phase says that it runs: somebody else than its kubelet "+
+		"has written its status, and it takes room in its quota again.", about.pod)
+	found.Object = "pod " + about.pod.String()
 	return found
 }
 
