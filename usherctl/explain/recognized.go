@@ -47,7 +47,8 @@ var (
 	// policyNote is made in ValidatingAdmissionPolicy's dispatcher, which has no constructor for it.
 	policyNote = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request`)
 	// otherVersion is the error of a webhook that answers with another version of AdmissionReview than it was sent.
-	otherVersion = like(unconvertible())
+	otherVersion = regexp.MustCompile(like(unconvertible(&admissionv1.AdmissionReview{}, &admissionv1beta1.AdmissionReview{})).String() + "|" +
+		like(unconvertible(&admissionv1beta1.AdmissionReview{}, &admissionv1.AdmissionReview{})).String())
 
 	// refusers are asked in this order.
 	refusers = []refuser{
@@ -58,8 +59,11 @@ var (
 		{ByConversion, regexp.MustCompile(`conversion webhook for ([^\s,]+, Kind=[^\s,]+)`)},
 		{ByCondition, regexp.MustCompile(`(?s)is forbidden: \[?expression '(.+?)' resulted in error: `)}, // the first of several
 		{ByPatch, regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`)},
-		{ByPatch, regexp.MustCompile(`(?:add|remove|replace|move|copy|test) operation does not apply: |` +
-			like(apierrors.NewInternalError(errors.New(theRest))).String() + `: [^\n]*cannot unmarshal `)},
+		// The next two are made by the library that applies patches, those after them by decoders of what it has made.
+		{ByPatch, regexp.MustCompile(`\b(?:add|remove|replace|move|copy|test) operation (?:does not apply|value must be)`)},
+		{ByPatch, regexp.MustCompile(`\berror in (?:add|remove|replace|move|copy|test) for path|testing value \S+ failed: |Unexpected kind: `)},
+		{ByPatch, internal(`[^\n]*cannot unmarshal `)}, {ByPatch, internal(`parsing time `)}, {ByPatch, internal(`quantities must match `)},
+		{ByPatch, internal(`no kind "[^"]+" is registered `)},
 		{ByQuota, regexp.MustCompile(`(?:exceeded|failed) quota: ([^\s,:]+)`)},
 		{ByPodSecurity, regexp.MustCompile(`violates PodSecurity "([^"]+)"`)},
 		{ByDisruption, regexp.MustCompile(`Cannot evict pod as it would violate the pod's disruption budget`)}, // has no constructor
@@ -69,10 +73,13 @@ var (
 	}
 )
 
-// unconvertible returns the error of a conversion between the versions of AdmissionReview.
-func unconvertible() error {
-	return runtime.NewScheme().Convert(&admissionv1.AdmissionReview{}, &admissionv1beta1.AdmissionReview{}, nil)
+// internal returns the pattern of an internal error with a reason.
+func internal(reason string) *regexp.Regexp {
+	return regexp.MustCompile(like(apierrors.NewInternalError(errors.New(theRest))).String() + `: ` + reason)
 }
+
+// unconvertible returns the error of a conversion between the versions of AdmissionReview.
+func unconvertible(from, to any) error { return runtime.NewScheme().Convert(from, to, nil) }
 
 // mutationError returns the error of a MutatingAdmissionPolicy.
 func mutationError(bound bool) error {

@@ -31,10 +31,8 @@ const (
 const getConfigurations = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template="
 
 var (
-	// answered matches the errors for a server that was reached, and whose answer is no review.
-	answered = regexp.MustCompile(`the server (?:could not find the requested resource|rejected our request|has asked for the client|does not allow|` +
-		`has received too many requests|is currently unable|was unable to return a response)|an error on the server|` +
-		`webhook response|webhook returned|json parse error|patch type`)
+	// reason matches the reason of a failed call, which begins like a request unless the server has answered.
+	reason   = regexp.MustCompile(notCalled.String() + `: (?:failed to call webhook: )?(Post "|could not get REST client: |[^\s])`)
 	timedOut = regexp.MustCompile(`(?:context deadline exceeded|Client\.Timeout exceeded|request canceled)[^"]*$`)
 	// dialled matches a timeout before the request was sent.
 	dialled = regexp.MustCompile(`dial tcp|TLS handshake timeout`)
@@ -43,6 +41,12 @@ var (
 	// inCluster matches the Service in the URL of a request.
 	inCluster = regexp.MustCompile(`Post "https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/]`)
 )
+
+// answered reports whether a call failed though the server was reached: its answer is an error, or no review.
+func answered(text string) bool {
+	why := reason.FindStringSubmatch(text)
+	return why != nil && len(why[2]) == 1 && !timedOut.MatchString(text)
+}
 
 // registered returns the registered webhooks that a refusal may be of.
 func (p Policy) registered(refusal Refusal) (all []webhookmatch.Hook) {
@@ -120,7 +124,7 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 		message = "no rule refused this: " + server + " was reached, and answered with another version of AdmissionReview than it was sent; its " +
 			"failurePolicy is Fail. Its admissionReviewVersions may have only versions that it answers with"
 		return message, getConfigurations + report.Word(callsTemplate) + " | grep -F -e " + report.Word(refusal.Name)
-	case answered.MatchString(refusal.Text):
+	case answered(refusal.Text):
 		message = "no rule refused this: " + server + " was reached, and its answer is an error, or no review; its failurePolicy is Fail. Its path may " +
 			"be wrong, or its log says why"
 		if ushers && seenByDoctor.MatchString(refusal.Text) {
