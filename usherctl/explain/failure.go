@@ -1,9 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 )
 
 // Failure describes why a controller could not create pods.
@@ -26,61 +30,32 @@ type Owner struct {
 // String names the object, such as ReplicaSet web-5d8c7.
 func (o Owner) String() string { return o.Kind + " " + o.Name }
 
-// anyEvent is an Event of v1 or of events.k8s.io/v1, which have other names for the same.
-type anyEvent struct {
-	Reason string `json:"reason"`
-	Type   string `json:"type"`
-
-	InvolvedObject *eventObject `json:"involvedObject"` // v1
-	Message        string       `json:"message"`
-	Count          int          `json:"count"`
-	FirstTimestamp *time.Time   `json:"firstTimestamp"`
-	LastTimestamp  *time.Time   `json:"lastTimestamp"`
-
-	Regarding       *eventObject `json:"regarding"` // events.k8s.io/v1
-	Note            string       `json:"note"`
-	DeprecatedCount int          `json:"deprecatedCount"`
-	DeprecatedFirst *time.Time   `json:"deprecatedFirstTimestamp"`
-	DeprecatedLast  *time.Time   `json:"deprecatedLastTimestamp"`
-
-	EventTime *time.Time `json:"eventTime"` // both
-	Series    *struct {
-		Count            int        `json:"count"`
-		LastObservedTime *time.Time `json:"lastObservedTime"`
-	} `json:"series"`
-	Metadata struct {
-		CreationTimestamp *time.Time `json:"creationTimestamp"`
-	} `json:"metadata"`
-}
-
-type eventObject struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
-	UID  string `json:"uid"`
-}
-
-// about reports whether the event is about an object. The UID decides: a deleted object may have had the same name.
-func (e *anyEvent) about(o Owner) bool {
-	object := e.InvolvedObject
-	if object == nil {
-		object = e.Regarding
+// readEvent reads an Event of events.k8s.io/v1 or of v1, which has other names for the same.
+func readEvent(raw []byte) (e eventsv1.Event, err error) {
+	var core corev1.Event
+	if err := cmp.Or(json.Unmarshal(raw, &e), json.Unmarshal(raw, &core)); err != nil {
+		return e, err
 	}
-	return object != nil && object.Kind == o.Kind && object.Name == o.Name && (object.UID == "" || o.UID == "" || object.UID == o.UID)
+	if core.InvolvedObject.Name != "" {
+		e.Regarding, e.Note, e.DeprecatedCount = core.InvolvedObject, core.Message, core.Count
+		e.DeprecatedFirstTimestamp, e.DeprecatedLastTimestamp = core.FirstTimestamp, core.LastTimestamp
+	}
+	return e, nil
 }
 
-// at returns when the event was seen last, and how often.
-func (e *anyEvent) at() (last time.Time, count int) {
-	times := []*time.Time{e.LastTimestamp, e.DeprecatedLast, e.EventTime, e.FirstTimestamp, e.DeprecatedFirst, e.Metadata.CreationTimestamp}
-	count = max(e.Count, e.DeprecatedCount)
+// isAbout reports whether an object of an event is an owner. The UID decides: a deleted object may have had the same name.
+func isAbout(object corev1.ObjectReference, o Owner) bool {
+	return object.Kind == o.Kind && object.Name == o.Name && (object.UID == "" || o.UID == "" || string(object.UID) == o.UID)
+}
+
+// lastSeen returns when an event was seen last, and how often.
+func lastSeen(e *eventsv1.Event) (last time.Time, count int) {
+	times := []time.Time{e.DeprecatedLastTimestamp.Time, e.EventTime.Time, e.DeprecatedFirstTimestamp.Time, e.CreationTimestamp.Time}
+	count = int(e.DeprecatedCount)
 	if e.Series != nil {
-		times, count = append(times, e.Series.LastObservedTime), max(count, e.Series.Count)
+		times, count = append(times, e.Series.LastObservedTime.Time), max(count, int(e.Series.Count))
 	}
-	for _, t := range times {
-		if t != nil && t.After(last) {
-			last = *t
-		}
-	}
-	return last, count
+	return slices.MaxFunc(times, time.Time.Compare), count
 }
 
 // noReplicaSet is the reason of events and conditions of a Deployment whose ReplicaSet could not be created.
@@ -89,28 +64,28 @@ const noReplicaSet = "ReplicaSetCreateError"
 // Failures returns the failed creations that events report about objects, the newest first. Events that cannot be read
 // are counted.
 func Failures(events []json.RawMessage, owners []Owner) (found []Failure, unreadable int) {
-	return failures(events, owners, func(e *anyEvent) bool { return e.Reason == "FailedCreate" || e.Reason == noReplicaSet })
+	return failures(events, owners, func(e *eventsv1.Event) bool { return e.Reason == "FailedCreate" || e.Reason == noReplicaSet })
 }
 
 // warnings returns the warnings about an object, the newest first.
 func warnings(events []json.RawMessage, of Owner) []Failure {
-	found, _ := failures(events, []Owner{of}, func(e *anyEvent) bool { return e.Type == "Warning" })
+	found, _ := failures(events, []Owner{of}, func(e *eventsv1.Event) bool { return e.Type == "Warning" })
 	return found
 }
 
-func failures(events []json.RawMessage, owners []Owner, wanted func(*anyEvent) bool) (found []Failure, unreadable int) {
+func failures(events []json.RawMessage, owners []Owner, wanted func(*eventsv1.Event) bool) (found []Failure, unreadable int) {
 	for _, raw := range events {
-		var e anyEvent
-		if json.Unmarshal(raw, &e) != nil {
+		e, err := readEvent(raw)
+		if err != nil {
 			unreadable++
 			continue
 		}
-		i := slices.IndexFunc(owners, e.about)
+		i := slices.IndexFunc(owners, func(o Owner) bool { return isAbout(e.Regarding, o) })
 		if i < 0 || !wanted(&e) {
 			continue
 		}
-		f := Failure{Object: owners[i].String(), From: "event", Reason: e.Reason, Message: e.Message + e.Note}
-		f.At, f.Count = e.at()
+		f := Failure{Object: owners[i].String(), From: "event", Reason: e.Reason, Message: e.Note}
+		f.At, f.Count = lastSeen(&e)
 		found = append(found, f)
 	}
 	return newestFirst(found), unreadable

@@ -13,7 +13,7 @@ func TestFailures(t *testing.T) {
 	owners := []Owner{{"Deployment", "web", "1"}, {"ReplicaSet", "web-a", "2"}}
 	const (
 		old   = `{"reason":"FailedCreate","message":"old","count":3,"involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"lastTimestamp":"2026-11-22T12:00:00Z","firstTimestamp":"2026-11-22T11:00:00Z","eventTime":null}`
-		later = `{"reason":"FailedCreate","note":"later","regarding":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"eventTime":"2026-11-22T11:00:00.000001Z","series":{"count":7,"lastObservedTime":"2026-11-22T12:00:01.5Z"}}`
+		later = `{"reason":"FailedCreate","note":"later","regarding":{"kind":"ReplicaSet","name":"web-a","uid":"2"},"eventTime":"2026-11-22T11:00:00.000001Z","series":{"count":7,"lastObservedTime":"2026-11-22T12:00:01.500000Z"}}`
 		other = `{"reason":"FailedCreate","message":"other","involvedObject":{"kind":"ReplicaSet","name":"web-b"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
 		gone  = `{"reason":"FailedCreate","message":"of a deleted ` +
 			`one","involvedObject":{"kind":"ReplicaSet","name":"web-a","uid":"9"},"lastTimestamp":"2026-11-22T13:00:00Z"}`
