@@ -200,8 +200,8 @@ func endpoints(ctx context.Context, namespace, service, address string, ready bo
 	}
 	_, err = cluster.Admin().Create(ctx, all+namespace+"/endpointslices", kubetest.Object{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-		"metadata":  kubetest.Object{"name": service + "-1", "namespace": namespace, "labels": kubetest.Object{"kubernetes.io/service-name": service}},
-		"ports":     []kubetest.Object{{"name": "https", "port": number}},
+		"metadata": kubetest.Object{"name": service + "-1", "namespace": namespace, "labels": kubetest.Object{"kubernetes.io/service-name": service}},
+		"ports":    []kubetest.Object{{"name": "https", "port": number}},
 		"endpoints": []kubetest.Object{{"addresses": []string{ip}, "conditions": kubetest.Object{"ready": ready},
 			"targetRef": kubetest.Object{"kind": "Pod", "namespace": namespace, "name": service + "-1"}}},
 	})
