@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/replay"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/rules"
 	"usher.dev/usher/usherctl/scaffold"
@@ -73,7 +74,7 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	addGroup(root, "Write and test policies",
-		review.Command(env), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), rules.Command(env), scaffold.Command(env))
+		review.Command(env, replay.Run), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), rules.Command(env), scaffold.Command(env))
 	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env))
 	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
 	root.AddCommand(versionCommand(env))

@@ -131,7 +131,11 @@ func prefixed(line []byte) string {
 
 func (l *Log) add(at Place, raw []byte) {
 	e, own, err := decodeLine(raw)
-	if own {
+	switch {
+	case own && l.Each != nil:
+		l.problem(at, "is of usher's own audit log, which has no objects")
+		return
+	case own:
 		l.addOwn(at, raw)
 		return
 	}

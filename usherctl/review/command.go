@@ -36,16 +36,20 @@ type options struct {
 	answersFile                       string
 	answers                           []GivenAnswer // of answersFile
 	registered                        flags.Cluster // where the webhook configurations come from
+	logs                              []string      // audit logs
+	was                               string        // with logs, the former policy
 }
 
-// Command is `usherctl review`.
-func Command(env tool.Env) *cobra.Command {
+// Command is `usherctl review`. logs reviews audit logs.
+func Command(env tool.Env, logs ReviewLogs) *cobra.Command {
 	o := options{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
 		Long: help, Example: `  # what would happen to these objects, and which step would do it?
   usherctl review --suite core --explain samples/manifests/pods.yaml
   # in CI: only what is refused, by your policy
-  usherctl review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml`}
+  usherctl review -q --suite core --config samples/policy.yaml --cluster-dir samples/cluster samples/manifests/pods.yaml
+  # what would this policy have done to the requests of yesterday?
+  usherctl review --audit-log samples/audit/audit.log --config samples/policies/image-rules.yaml --suite core --cluster-dir samples/cluster`}
 	o.addTo(c.Flags(), env.Suites)
 	suites := flags.AddSuites(c, env.Suites, false, env.Err)
 	env.Suites = suites.List
@@ -56,6 +60,11 @@ func Command(env tool.Env) *cobra.Command {
 		o.mainOnly = !slices.ContainsFunc([]string{"suite", "path", "explain", "all-routes", "feature-gates"}, c.Flags().Changed)
 		o.gatesSet = c.Flags().Changed("feature-gates")
 		o.Files = append(o.Files, files...)
+		if len(o.logs) > 0 {
+			return o.reviewLogs(c.Context(), env, c.Flags(), logs)
+		} else if o.was != "" {
+			return errors.New("--was goes with --audit-log")
+		}
 		if len(o.Files) == 0 && cli.IsTerminal(env.In) {
 			return errors.New("name a file, or - to type a manifest; `usherctl review --help` lists the flags")
 		}
@@ -121,6 +130,11 @@ are one line at the end.
 A Namespace that is in none of the files is assumed to have the labels that the webhook configurations select. If a rule or selector of the
 policy asks for it, the object is not judged; --assume-namespace-labels KEY=VALUE says which labels such Namespaces have.
 
+With --audit-log, no FILE is reviewed, but the requests of an API server's audit log: what the policy would have refused, allowed or patched
+otherwise is printed by rule, namespace and workload, and what could not be judged by its reason. It prints no value that usherctl explain hides.
+The exit code is 1 if a request is newly refused (with --strict also if one is newly allowed or patched differently), else 2 if one was not
+judged, else 0.
+
 The exit code is 1 if an object is denied or invalid (with --strict also if one is skipped or has unknown fields), else 2 if an ` +
 	`object was not judged or could not be reviewed,
 else 0.`
@@ -157,6 +171,9 @@ func (o *options) addTo(set *pflag.FlagSet, suites suite.List) {
 	set.StringVar(&o.service, "service", "usher/usher",
 		"Service of the usher that is installed in the cluster, as namespace/name: its Deployment names the policy")
 	o.registered.AddStaticTo(set, "with --doctor, ")
+	set.StringArrayVar(&o.logs, "audit-log", nil, "`file` with audit events of the API server, maybe compressed, or - for standard input: its requests "+
+		"are reviewed under --config; may be repeated, the oldest first")
+	set.StringVar(&o.was, "was", "", "with --audit-log, `file` of the policy to compare with (default: what the log has)")
 }
 
 // reviewFiles reviews the files and prints the verdict on each object.

@@ -65,7 +65,7 @@ func reviewDump(t *testing.T, pods int, arguments ...string) (out string, err er
 		t.Fatal(err)
 	}
 	var to bytes.Buffer
-	c := Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{Out: &to, Err: &to}})
+	c := Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{Out: &to, Err: &to}}, nil)
 	c.SetArgs(append(arguments, "--config", rules, name))
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err = c.ExecuteContext(t.Context())

@@ -17,7 +17,7 @@ import (
 
 // TestFlagsInMessages: each flag that a text of usherctl review names is one of its flags.
 func TestFlagsInMessages(t *testing.T) {
-	flags := Command(tool.Env{Suites: suite.List{colocation.Suite()}}).Flags()
+	flags := Command(tool.Env{Suites: suite.List{colocation.Suite()}}, nil).Flags()
 	named := regexp.MustCompile(`(^|[^-\w])--([a-z][a-z-]*)`)
 	seen := 0
 	for _, pattern := range []string{"*.go", "../requests/*.go", "../report/*.go"} {

@@ -27,7 +27,7 @@ const storedDeployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {nam
 // reviewOf runs usherctl review with a manifest, and returns what it says.
 func reviewOf(t *testing.T, manifest string, args ...string) (string, error) {
 	t.Helper()
-	return saidBy(t, Command, manifest, args...)
+	return saidBy(t, func(env tool.Env) *cobra.Command { return Command(env, nil) }, manifest, args...)
 }
 
 func saidBy(t *testing.T, of func(tool.Env) *cobra.Command, manifest string, args ...string) (string, error) {

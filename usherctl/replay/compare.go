@@ -1,0 +1,251 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/recording/mask"
+	"usher.dev/usher/usherctl/explain"
+	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
+)
+
+// outcome is what is found about a request.
+type outcome struct {
+	request
+	concerns    bool // usher is for such requests
+	why         string
+	differences []difference
+	otherwise   bool // the former policy does not do what the log has
+}
+
+// The kinds of differences.
+const (
+	refused   = "newly refused"
+	allowed   = "newly allowed"
+	otherwise = "patched differently"
+)
+
+// difference is one between what became of a request and what would.
+type difference struct {
+	kind, rule string
+	about      recording
+	call       report.Call // with the patch that differs, or that refuses
+}
+
+// judge reviews a request of the log under the policies.
+func (w *worker) judge(ctx context.Context, r request) (is outcome) {
+	is.request = r
+	req, ok := r.asked()
+	is.concerns = ok && (w.new.mayCover(req) || w.was != nil && w.was.mayCover(req))
+	if !is.concerns {
+		return is
+	}
+	rec, why := record(r, req)
+	if why != "" {
+		is.why = why
+		return is
+	}
+	now, err := w.new.run(ctx, rec)
+	if err != nil {
+		is.why = "the object cannot be sent to usher"
+		return is
+	}
+	was := replayed{Report: report.Report{Verdict: report.Allowed, Sections: report.Sections{Calls: rec.calls}}}
+	if rec.refused.Path != "" {
+		was.Verdict, was.Calls = report.Denied, append(slices.Clone(rec.calls), rec.refused)
+	}
+	if w.was != nil {
+		logged := was
+		if was, err = w.was.run(ctx, rec); err != nil {
+			is.why = "the object cannot be sent to usher"
+			return is
+		}
+		differences, why := compare(rec, logged, was)
+		if is.otherwise = len(differences) > 0; rec.refused.Path != "" && (is.otherwise || why != "") {
+			is.why = "the policy of --was does not refuse what the log has as sent, and refused"
+			return is
+		}
+	}
+	is.differences, is.why = compare(rec, was, now)
+	return is
+}
+
+func (s *side) mayCover(req *admit.Request) bool {
+	return slices.ContainsFunc(s.routes, func(r admit.Route) bool { return mayCover(r, req) })
+}
+
+// compare returns what differs, or what is not known.
+func compare(rec recording, was, now replayed) (all []difference, why string) {
+	unknown := append(was.unknown(), now.unknown()...)
+	switch before, after := was.refusals(), now.refusals(); {
+	case len(before) > 0 && len(after) > 0:
+		return nil, ""
+	case len(after) > 0 && len(was.unknown()) == 0:
+		return differencesOf(refused, rec, after), ""
+	case len(before) > 0 && len(unknown) == 0:
+		return differencesOf(allowed, rec, before), ""
+	case len(unknown) == 0 || len(before)+len(after) == 0:
+		all = patches(rec, was, now)
+	}
+	if len(all) > 0 || len(unknown) == 0 {
+		return all, ""
+	}
+	return nil, unknown[0]
+}
+
+// refusals returns the calls that refuse for sure.
+func (r replayed) refusals() (all []report.Call) {
+	for _, c := range r.Calls {
+		if c.Outcome == string(handlers.Denied) && r.Verdict == report.Denied && r.doubts[c.Path] == "" && len(c.Unjudged()) == 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// unknown returns what is not known, so that usher may have decided otherwise.
+func (r replayed) unknown() (all []string) {
+	all = append(append(all, r.Unjudged...), r.lacks...)
+	for _, c := range r.Calls {
+		switch handlers.Outcome(c.Outcome) {
+		case handlers.Allowed:
+		case handlers.Mutated, handlers.Denied:
+			if doubt := r.doubts[c.Path]; doubt != "" {
+				all = append(all, doubt)
+			}
+		default:
+			all = append(all, "usher fails to decide")
+		}
+	}
+	return all
+}
+
+// patches returns the patches that differ.
+func patches(rec recording, was, now replayed) (all []difference) {
+	for _, c := range now.Calls {
+		i := slices.IndexFunc(was.Calls, func(o report.Call) bool { return o.Path == c.Path && o.Round == c.Round })
+		before := report.Call{Path: c.Path}
+		if i >= 0 {
+			before = was.Calls[i]
+		}
+		if now.doubts[c.Path] != "" || len(c.Unjudged()) > 0 || sameEffect(seenBy(rec, c), before.Patch, c.Patch) {
+			continue
+		}
+		differs := report.Call{Path: c.Path, Patch: append(minus("no longer", before.Patch, c.Patch), minus("new", c.Patch, before.Patch)...)}
+		for _, step := range stepsOf(c, before) {
+			rule := cmp.Or(step, c.Path)
+			if i := slices.IndexFunc(all, func(d difference) bool { return d.rule == rule }); i >= 0 { // it was called again
+				all[i].call.Patch = append(all[i].call.Patch, differs.Patch...)
+				continue
+			}
+			all = append(all, difference{otherwise, rule, rec, differs})
+		}
+	}
+	return all
+}
+
+// stepsOf names the steps whose operations only one of two calls has; if that is none, it is not known.
+func stepsOf(a, b report.Call) (names []string) {
+	for _, pair := range [][2]report.Call{{a, b}, {b, a}} {
+		differing := minus("", pair[0].Patch, pair[1].Patch)
+		for _, s := range pair[0].Steps {
+			if len(minus("", s.Patch, differing)) < len(s.Patch) && !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	return names
+}
+
+// minus returns the operations that another patch does not have, with a word before what they do.
+func minus(word string, patch, other []report.Operation) (all []report.Operation) {
+	for _, o := range patch {
+		if !slices.ContainsFunc(other, func(also report.Operation) bool { return also.String() == o.String() }) {
+			o.Op = strings.TrimSpace(word + " " + o.Op)
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// seenBy returns the object that a webhook was sent.
+func seenBy(rec recording, c report.Call) json.RawMessage {
+	for _, call := range rec.calls {
+		if call.Path == c.Path && call.Round == c.Round {
+			var sent struct {
+				Request struct{ Object json.RawMessage }
+			}
+			_ = json.Unmarshal(call.Review, &sent)
+			return sent.Request.Object
+		}
+	}
+	return rec.object
+}
+
+// ruleNames match the names of entries of the policy in the texts of steps.
+var ruleNames = regexp.MustCompile(`\((rule [^()]+)\)|\b(rule [^:]+): |\b(restriction .+) of the policy`)
+
+// differencesOf returns a difference for each rule by which calls refuse.
+func differencesOf(kind string, rec recording, calls []report.Call) (all []difference) {
+	for _, c := range calls {
+		seen := map[string]bool{}
+		for _, s := range c.Steps {
+			for _, text := range s.Refused {
+				rule := s.Name
+				if found := ruleNames.FindStringSubmatch(text); found != nil {
+					rule += ", " + cmp.Or(found[1:]...)
+				}
+				if s.Mode == string(admit.Enforce) && !seen[rule] {
+					seen[rule], all = true, append(all, difference{kind, rule, rec, report.Call{Path: c.Path, Message: text}})
+				}
+			}
+		}
+		if len(seen) == 0 {
+			all = append(all, difference{kind, c.Path, rec, report.Call{Path: c.Path, Message: c.Message}})
+		}
+	}
+	return all
+}
+
+// example returns a difference for people, without the values that usherctl explain hides.
+func (d difference) example() Example {
+	e := d.about.event
+	who := e.User.Username
+	if e.ImpersonatedUser != nil {
+		who = e.ImpersonatedUser.Username
+	}
+	of := report.Report{Before: d.about.event.RequestObject, After: d.about.object, Sections: report.Sections{Calls: []report.Call{d.call}}}
+	hides := &mask.Mask{Secret: e.ObjectRef.Resource == "secrets"}
+	hides.Object(d.about.old)
+	explain.Hide(hides, &of)
+	made := Example{At: e.Place.String(), Time: e.Received.UTC().Format(time.RFC3339), Operation: strings.ToUpper(e.Verb), Kind: e.Kind(),
+		Namespace: e.ObjectRef.Namespace, Name: e.Name(), User: who, DryRun: e.DryRun(), Message: of.Calls[0].Message}
+	for _, o := range of.Calls[0].Patch {
+		made.Patch = append(made.Patch, o.String())
+	}
+	return made
+}
+
+// workload names whose object a difference is about, such as "Deployment shop/web".
+func (d difference) workload() string {
+	raw := d.about.object
+	if len(raw) == 0 {
+		raw = d.about.old
+	}
+	itself := d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
+	return cmp.Or(requests.Owners{}.Of(requests.Document{JSON: raw}), itself)
+}
+
+func equal(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }

@@ -1,0 +1,224 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"usher.dev/usher/internal/printable"
+	"usher.dev/usher/usherctl/report"
+)
+
+// maxGroups is the number of groups, and of reasons, that are kept; maxExamples that of the examples of each.
+const maxGroups, maxExamples = 2000, 3
+
+// Result is what `usherctl review --audit-log -o json` prints. Later versions only add fields.
+type Result struct {
+	Requests   int      `json:"requests"` // that usher is for
+	Others     int      `json:"others"`   // events that usher is not for, or that have no answer
+	Same       int      `json:"same"`
+	Judged     int      `json:"judged"`
+	DryRuns    int      `json:"dryRuns"`   // of the requests
+	Otherwise  int      `json:"otherwise"` // that --was judges otherwise than the log has it
+	From       string   `json:"from,omitempty"`
+	To         string   `json:"to,omitempty"`
+	Groups     []*Group `json:"groups"`
+	Ungrouped  int      `json:"ungrouped,omitempty"` // differences beyond the groups that are kept
+	NotJudged  []Reason `json:"notJudged"`
+	Unreadable []string `json:"unreadable,omitempty"`
+
+	byKey   map[Key]*Group
+	reasons map[string]*Reason
+	refused bool
+	changed bool
+}
+
+// Key is what the differences of a group have in common.
+type Key struct {
+	Difference string `json:"difference"` // newly refused, newly allowed or patched differently
+	Rule       string `json:"rule"`
+	Namespace  string `json:"namespace,omitempty"`
+	Workload   string `json:"workload"`
+}
+
+// Group is differences of one rule, namespace and workload.
+type Group struct {
+	Key
+	Count    int       `json:"count"`
+	First    string    `json:"first"`
+	Last     string    `json:"last"`
+	Examples []Example `json:"examples"`
+}
+
+// Example is a request.
+type Example struct {
+	At        string   `json:"at"` // file and line
+	Time      string   `json:"time"`
+	Operation string   `json:"operation"`
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	User      string   `json:"user"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	Patch     []string `json:"patch,omitempty"`
+}
+
+// Reason is why requests were not judged.
+type Reason struct {
+	Reason string `json:"reason"`
+	Count  int    `json:"count"`
+	First  string `json:"first"` // the place of the first
+}
+
+func newResult() *Result {
+	return &Result{byKey: map[Key]*Group{}, reasons: map[string]*Reason{}}
+}
+
+// add counts what was found about a request.
+func (r *Result) add(o outcome) {
+	if !o.concerns {
+		r.Others++
+		return
+	}
+	r.Requests++
+	at := o.event.Received.UTC().Format(time.RFC3339)
+	r.From, r.To = min(cmp.Or(r.From, at), at), max(r.To, at)
+	if o.event.DryRun() {
+		r.DryRuns++
+	}
+	if o.otherwise {
+		r.Otherwise++
+	}
+	if o.why != "" {
+		r.notJudged(o.why, o.event.Place.String())
+		return
+	}
+	if r.Judged++; len(o.differences) == 0 {
+		r.Same++
+	}
+	for _, d := range o.differences {
+		r.changed, r.refused = true, r.refused || d.kind == refused
+		r.group(d, at)
+	}
+}
+
+func (r *Result) group(d difference, at string) {
+	key := Key{d.kind, d.rule, d.about.event.ObjectRef.Namespace, d.workload()}
+	g := r.byKey[key]
+	if g == nil {
+		if len(r.Groups) == maxGroups {
+			r.Ungrouped++
+			return
+		}
+		g = &Group{Key: key, First: at}
+		r.byKey[key], r.Groups = g, append(r.Groups, g)
+	}
+	g.Count++
+	g.First, g.Last = min(g.First, at), max(g.Last, at)
+	if len(g.Examples) < maxExamples {
+		g.Examples = append(g.Examples, d.example())
+	}
+}
+
+func (r *Result) notJudged(why, at string) {
+	if r.reasons[why] == nil && len(r.reasons) >= maxGroups {
+		why = "for other reasons"
+	}
+	if r.reasons[why] == nil {
+		r.reasons[why] = &Reason{Reason: why, First: at}
+	}
+	r.reasons[why].Count++
+}
+
+// sort puts what is most first.
+func (r *Result) sort() {
+	order := []string{refused, allowed, otherwise}
+	slices.SortStableFunc(r.Groups, func(a, b *Group) int {
+		return cmp.Or(slices.Index(order, a.Difference)-slices.Index(order, b.Difference), b.Count-a.Count)
+	})
+	r.NotJudged = []Reason{}
+	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
+		r.NotJudged = append(r.NotJudged, *r.reasons[why])
+	}
+	slices.SortStableFunc(r.NotJudged, func(a, b Reason) int { return b.Count - a.Count })
+}
+
+// text prints the result for people.
+func (r *Result) text(to io.Writer) {
+	line := func(format string, values ...any) {
+		_, _ = fmt.Fprintln(to, printable.Line(fmt.Sprintf(format, values...)))
+	}
+	last := ""
+	for _, g := range r.Groups {
+		if g.Difference != last {
+			line("%s", g.Difference)
+		}
+		last = g.Difference
+		line("  %s  %s: %s, %s to %s", g.Rule, g.Workload, times(g.Count), g.First, g.Last)
+		for _, e := range g.Examples {
+			dry := ""
+			if e.DryRun {
+				dry = ", a dry run"
+			}
+			line("    %s  %s  %s %s %s by %s%s", e.At, e.Time, e.Operation, e.Kind, e.Name, e.User, dry)
+			if e.Message != "" {
+				line("      %s", e.Message)
+			}
+			for _, o := range e.Patch {
+				line("      %s", o)
+			}
+		}
+	}
+	if r.Ungrouped > 0 {
+		line("and %d differences in more groups", r.Ungrouped)
+	}
+	if len(r.NotJudged) > 0 {
+		line("not judged")
+	}
+	for _, why := range r.NotJudged {
+		line("  %s: %s, first %s", why.Reason, times(why.Count), why.First)
+	}
+	for _, problem := range r.Unreadable {
+		line("  %s", problem)
+	}
+	r.summary(line)
+}
+
+func (r *Result) summary(line func(string, ...any)) {
+	span := ""
+	if r.From != "" {
+		span = fmt.Sprintf(", from %s to %s", r.From, r.To)
+	}
+	dry := ""
+	if r.DryRuns > 0 {
+		dry = fmt.Sprintf(" (%d dry runs)", r.DryRuns)
+	}
+	line("%d requests for usher%s%s: %d the same, %d with differences, %d not judged; %d others", r.Requests, dry, span, r.Same, r.Judged-r.Same,
+		r.Requests-r.Judged, r.Others)
+	if r.Otherwise > 0 {
+		line("%d requests are not as the policy of --was has it: another one may have been in force, or objects of the cluster are in none of the files",
+			r.Otherwise)
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// exit returns the exit code: strictly also for what is allowed or patched otherwise.
+func (r *Result) exit(strict bool) report.Exit {
+	switch {
+	case r.refused || strict && r.changed:
+		return report.Refused
+	case r.Judged < r.Requests || len(r.Unreadable) > 0:
+		return report.Unjudged
+	}
+	return report.Fine
+}

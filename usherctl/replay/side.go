@@ -1,0 +1,181 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"usher.dev/usher/admit"
+	"usher.dev/usher/config"
+	"usher.dev/usher/handlers"
+	"usher.dev/usher/server/suite"
+	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
+)
+
+// worker reviews requests one at a time.
+type worker struct {
+	new, was *side // was is nil if the new policy is compared with what the log has
+	missing  review.MissingRecorder
+	at       time.Time // of the request: overrides end
+	static   []admit.Route
+}
+
+// side is usher under one of the policies.
+type side struct {
+	*worker
+	routes     []admit.Route
+	namespaces review.Namespaces
+	notCalled  func(admit.Route, *admit.Request) string
+	lacking    map[string]string // by path, what its steps ask for that no file has
+}
+
+func newWorker(env tool.Env, o review.AuditLogs, policy, was *config.Policy) (*worker, error) {
+	w := &worker{missing: review.MissingRecorder{Remedy: ", which is in none of the files: --cluster-dir adds it"},
+		static: env.Suites.Table(suite.NoPolicy, o.Gates)}
+	from := o.Cluster
+	from.Missing = w.missing.Missing
+	in, err := suite.Load(suite.Setup{Suites: env.Suites, Names: o.Suites, Policy: policy, Gates: o.Gates, Cluster: from,
+		Now: func() time.Time { return w.at }})
+	if err != nil {
+		return nil, err
+	}
+	w.new = newSide(w, in, o)
+	if was != nil {
+		in.Policy = was
+		w.was = newSide(w, in, o)
+	}
+	return w, nil
+}
+
+func newSide(w *worker, in suite.Instance, o review.AuditLogs) *side {
+	s := &side{worker: w, routes: in.Routes(), namespaces: o.Namespaces, lacking: map[string]string{}}
+	s.notCalled = o.Namespaces.NotCalled(s.routes)
+	known := []string{admit.CollectionNamespaces} // one by one, see MissingRecorder
+	if o.Cluster.Dir != "" {
+		known = append(known, admit.CollectionLimitRanges) // which many clusters do not have
+	}
+	empty := map[string]bool{}
+	for _, collection := range in.Cluster.Status() {
+		empty[collection.Name] = collection.Objects == 0 && !slices.Contains(known, collection.Name)
+	}
+	for _, r := range s.routes {
+		if r.Chain.Commits() {
+			s.lacking[r.Path] = r.Path + " counts what quotas have: how much that was is not in the log"
+		}
+		for _, step := range r.Chain.Steps() {
+			i := slices.IndexFunc(step.Needs, func(name string) bool { return empty[name] })
+			if i >= 0 && !step.Idle && step.Mode != admit.Off {
+				s.lacking[r.Path] = fmt.Sprintf("%s asks for %s, of which no file has any: --cluster-dir adds them", step.Name, step.Needs[i])
+			}
+		}
+	}
+	s.routes = append(s.routes, in.Off()...)
+	return s
+}
+
+// replayed is what usher does with a request under a policy.
+type replayed struct {
+	report.Report
+	doubts map[string]string // by path, why it is not known whether the API server calls it
+	lacks  []string          // what was not looked at
+}
+
+// run runs the steps of usher on a request of the log.
+func (s *side) run(ctx context.Context, rec recording) (is replayed, err error) {
+	is.doubts, s.at = map[string]string{}, rec.event.Received
+	logged := func(path string) bool {
+		return path == rec.refused.Path || slices.ContainsFunc(rec.calls, func(c report.Call) bool { return c.Path == path })
+	}
+	chooser := review.Chooser{Routes: s.routes, NotCalled: func(r admit.Route, req *admit.Request) string {
+		why, doubt := s.called(r, req, logged)
+		if doubt {
+			is.doubts[r.Path] = fmt.Sprintf("whether %s is called: the Namespace %s is in none of the files: --cluster-dir adds it", r.Webhook(),
+				req.Namespace)
+		}
+		return why
+	}}
+	choice, err := chooser.Choose(rec.body)
+	if err != nil {
+		return is, err
+	}
+	for _, r := range s.routes { // called, although not for such requests under this policy
+		known := slices.ContainsFunc(choice.Routes, func(other admit.Route) bool { return other.Path == r.Path })
+		if logged(r.Path) && !known && (r.Chain.Mutates() || !r.Off) {
+			choice.Routes = append(choice.Routes, r)
+		}
+	}
+	choice.Routes = slices.DeleteFunc(choice.Routes, func(r admit.Route) bool {
+		if s.lacking[r.Path] != "" {
+			is.lacks = append(is.lacks, s.lacking[r.Path])
+		}
+		return s.lacking[r.Path] != ""
+	})
+	s.missing.TakeUnknown()
+	choice.TakeUnknown = s.missing.TakeUnknown
+	recorded, was := rec.report(choice.Routes)
+	is.Report, err = review.Replay(ctx, rec.body, recorded, was, choice)
+	return is, err
+}
+
+// report returns what was recorded, for the routes that are called now, and the routes that the log has.
+func (r *recording) report(called []admit.Route) (recorded report.Report, was review.Choice) {
+	recorded = report.Report{Verdict: report.Allowed, Before: r.object, After: r.object}
+	recorded.Calls = slices.Clone(r.calls)
+	reached := true
+	for _, c := range r.calls {
+		reached = reached && c.Outcome != string(handlers.Denied)
+	}
+	for _, route := range called {
+		if !route.Chain.Mutates() && reached {
+			recorded.Calls = append(recorded.Calls, report.Call{Path: route.Path, Outcome: string(handlers.Allowed), Review: r.body})
+		}
+	}
+	for _, c := range recorded.Calls {
+		was.Routes = append(was.Routes, admit.Route{Path: c.Path})
+	}
+	return recorded, was
+}
+
+// called returns why the API server does not call a route for a request. doubt: it is not known whether it does.
+func (s *side) called(r admit.Route, req *admit.Request, logged func(path string) bool) (why string, doubt bool) {
+	const usher = "system:serviceaccount:usher:usher"
+	isStatic := func(path string) bool {
+		return slices.ContainsFunc(s.static, func(other admit.Route) bool { return other.Path == path && other.Covers(req) })
+	}
+	switch {
+	case logged(r.Path):
+		return "", false
+	case r.NotForUsher && req.UserInfo.Username == usher:
+		return "usher does not review its own requests", false
+	case r.Chain.Mutates() && isStatic(r.Path):
+		return "the log has no call of it", false
+	}
+	if why = s.notCalled(r, req); why != "" {
+		return why, false
+	}
+	for _, other := range s.routes { // the API server selects the same namespaces for it
+		alike := other.Chain.Mutates() && other.Suite == r.Suite && other.OptIn == r.OptIn && !other.Off
+		if alike && isStatic(other.Path) && s.notCalled(other, req) == "" {
+			if logged(other.Path) {
+				return "", false
+			}
+			return "the log has no call of " + other.Webhook(), false
+		}
+	}
+	_, known := s.namespaces[req.Namespace]
+	return "", !known && req.Namespace != "" && !req.AboutNamespace()
+}
+
+// sameEffect reports whether two patches have the same effect on an object.
+func sameEffect(document json.RawMessage, a, b []report.Operation) bool {
+	if slices.EqualFunc(a, b, func(x, y report.Operation) bool { return x.String() == y.String() }) {
+		return true
+	}
+	one, errOne := applied(document, a)
+	other, errOther := applied(document, b)
+	return errOne == nil && errOther == nil && equal(one, other)
+}
