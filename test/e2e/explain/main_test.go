@@ -5,6 +5,7 @@
 //	refused_test.go  Deployments whose pods are refused
 //	foreign_test.go  the webhooks of others
 //	later_test.go    Deployments whose ReplicaSet or binding is refused, or that are paused
+//	replay_test.go   usherctl review --audit-log: the requests of the audit log under another policy
 package explain
 
 import (
