@@ -1,7 +1,9 @@
 package learn
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -58,7 +60,7 @@ func (l Lesson) patched(p Patch, folder string) (string, error) {
 	}
 	got, err := operations.Apply(object)
 	if value := fieldOf(got, p.Field); err == nil && value != p.Is {
-		return fmt.Sprintf("%s becomes %s", p.Field, value), nil
+		return fmt.Sprintf("in the object, %s is %s", p.Field, value), nil
 	}
 	return notApplied(err), nil
 }
@@ -92,16 +94,12 @@ func (l Lesson) gives(object []byte, operations applier.Patch, after string) (st
 	if err != nil {
 		return "", err
 	}
-	if !same(got, want) {
-		shown, _ := yaml.JSONToYAML(got)
-		return "the object becomes\n" + string(shown), nil
+	var is, should any
+	if err := errors.Join(json.Unmarshal(got, &is), json.Unmarshal(want, &should)); err != nil || reflect.DeepEqual(is, should) {
+		return "", err
 	}
-	return "", nil
-}
-
-func same(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	shown, _ := yaml.JSONToYAML(got)
+	return fmt.Sprintf("in the object, %s\n%s", cmp.Or(difference(should, is, "").String(), "a field is null"), shown), nil
 }
 
 // answered returns why the API server would not do with an answer what it should, or "".

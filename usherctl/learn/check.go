@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/usherctl/doctor"
 )
 
 // Check is one thing that a learner has to do. Exactly one member beside Missing is set.
@@ -34,13 +36,12 @@ type Check struct {
 // Called is whether the API server calls a webhook for each object of a manifest, in the cluster that a folder stands for. A
 // Namespace in the manifest is one of the cluster.
 type Called struct {
-	Cluster     string `json:"cluster"`
-	Manifest    string `json:"manifest"` // of the learner, or in check/
-	Webhook     string `json:"webhook"`
-	Operation   string `json:"operation,omitempty"`
-	SubResource string `json:"subresource,omitempty"`
-	As          string `json:"as,omitempty"`
-	Is          bool   `json:"is"`
+	Cluster  string   `json:"cluster"`
+	Manifest string   `json:"manifest"` // of the learner, or in check/
+	Webhook  string   `json:"webhook"`
+	Requests []string `json:"requests"` // an operation, or one and a subresource, such as CREATE, or "UPDATE status"
+	As       string   `json:"as,omitempty"`
+	Is       bool     `json:"is"`
 }
 
 // Doctor lists what `usherctl doctor` must not find in the cluster that a folder stands for.
@@ -71,7 +72,8 @@ var ErrNoCluster = errors.New("this lesson needs a cluster: `make cluster` start
 type Verdict struct {
 	// Missing says in one line what is missing; empty if the lesson is done.
 	Missing string `json:"missing,omitempty"`
-	// Detail says what the check saw.
+	// Saw says in one line what the check saw, if one line can; Detail says all.
+	Saw    string `json:"saw,omitempty"`
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -89,13 +91,17 @@ func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict,
 		detail, err := l.one(ctx, c, folder, tools)
 		if unreadable, is := errors.AsType[Unreadable](err); is {
 			text := strings.ReplaceAll(unreadable.Text, folder+string(filepath.Separator), "")
-			return Verdict{"a file cannot be read: " + strings.Join(strings.Fields(text), " "), text}, nil
+			return Verdict{Missing: "a file cannot be read: " + strings.Join(strings.Fields(text), " ")}, nil
 		}
 		if err != nil {
 			return Verdict{}, err
 		}
 		if detail != "" {
-			return Verdict{c.Missing, detail}, nil
+			saw, _, _ := strings.Cut(detail, "\n")
+			if strings.HasSuffix(saw, ":") { // it only introduces the lines after it
+				saw = ""
+			}
+			return Verdict{c.Missing, saw, detail}, nil
 		}
 	}
 	return Verdict{}, nil
@@ -147,12 +153,16 @@ func (l Lesson) called(ctx context.Context, c Called, folder string, tools Tools
 }
 
 func examined(ctx context.Context, d Doctor, folder string, tools Tools) (string, error) {
-	ids, err := findingsOf(ctx, tools.Env, filepath.Join(folder, d.Cluster))
+	reports, err := doctor.ExamineFiles(ctx, tools.Env, filepath.Join(folder, d.Cluster))
 	if err != nil {
 		return "", Unreadable{err.Error()}
 	}
-	if i := slices.IndexFunc(ids, func(id string) bool { return slices.Contains(d.Without, id) }); i >= 0 {
-		return "usherctl doctor --cluster-dir " + d.Cluster + " finds " + ids[i], nil
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			if slices.Contains(d.Without, f.ID) {
+				return fmt.Sprintf("usherctl doctor --cluster-dir %s finds %s: %s", d.Cluster, f.ID, f.Message), nil
+			}
+		}
 	}
 	return "", nil
 }
@@ -167,8 +177,9 @@ func written(t Text, folder string) (string, error) {
 		return "", err
 	}
 	if t.Field == "" {
-		if !is.MatchString(strings.TrimRight(strings.TrimLeft(string(raw), " \t\r\n\"'`"), " \t\r\n\"'`.")) {
-			return t.File + " is not as the task asks", nil
+		answer := strings.TrimRight(strings.TrimLeft(string(raw), " \t\r\n\"'`"), " \t\r\n\"'`.")
+		if !is.MatchString(answer) {
+			return fmt.Sprintf("%s says %q", t.File, answer), nil
 		}
 		return "", nil
 	}
@@ -182,7 +193,7 @@ func written(t Text, folder string) (string, error) {
 	}
 	for _, v := range values {
 		if !is.MatchString(text(v)) {
-			return fmt.Sprintf("%s: %s is %s", t.File, t.Field, text(v)), nil
+			return t.File + ": " + (&gap{at: t.Field, got: v}).String(), nil
 		}
 	}
 	return "", nil

@@ -23,16 +23,20 @@ func TestRescue(t *testing.T) {
 	}{
 		"right":                         {nil, true},
 		"right-more-pods":               {map[string]string{shop: `{"status": {"readyReplicas": 12}}`}, true},
+		"right-pod-started":             {map[string]string{web: `{"spec": {"nodeName": "node-2"}, "status": {"phase": "Running"}}`}, true},
 		"wrong-ignored-and-not-removed": {map[string]string{hooks + "validatingwebhookconfigurations/guard": `{"webhooks": [{"failurePolicy": "Ignore"}]}`}, false},
 		"wrong-all-removed":             {map[string]string{hooks + "validatingwebhookconfigurations/usher": ""}, false},
 		"wrong-mutating-removed":        {map[string]string{hooks + "mutatingwebhookconfigurations/usher": ""}, false},
+		"wrong-webhooks-removed":        {map[string]string{hooks + "validatingwebhookconfigurations/usher": `{"webhooks": []}`}, false},
+		"wrong-deployment-removed":      {map[string]string{shop: ""}, false},
+		"wrong-pod-elsewhere":           {map[string]string{web: ""}, false},
 		"wrong-pod-without-a-node":      {map[string]string{web: `{"spec": {}}`}, false},
 		"wrong-no-ready-pod":            {map[string]string{shop: `{"status": {"replicas": 1}}`}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := map[string]string{
-				hooks + "validatingwebhookconfigurations/usher": `{"metadata": {"name": "usher"}}`,
-				hooks + "mutatingwebhookconfigurations/usher":   `{"metadata": {"name": "usher"}}`,
+				hooks + "validatingwebhookconfigurations/usher": `{"webhooks": [{"name": "validate-pods.usher.dev"}]}`,
+				hooks + "mutatingwebhookconfigurations/usher":   `{"webhooks": [{"name": "mutate-pods.usher.dev"}]}`,
 				web:  `{"spec": {"nodeName": "node-1"}}`,
 				shop: `{"status": {"readyReplicas": 1}}`,
 			}

@@ -52,7 +52,7 @@ func Command(env tool.Env) *cobra.Command {
 		return err
 	}
 	check := lessonCommand(env, o, "check", "say in one line what is missing; exit code 1 if anything is", checkLessons)
-	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also say what the check found")
+	check.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print all that the check saw")
 	check.Flags().BoolVar(&o.all, "all", false, "check all lessons that were begun")
 	check.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
@@ -217,8 +217,12 @@ func printVerdict(env tool.Env, l Lesson, v Verdict, err error, verbose bool) {
 		_, _ = fmt.Fprintf(env.Out, "%s %s; %s\n", style.Good("done"), l.Name, next)
 	default:
 		_, _ = fmt.Fprintf(env.Out, "%s %s: %s\n", style.Bad("not yet"), l.Name, v.Missing)
+		saw := v.Saw
 		if verbose {
-			_, _ = fmt.Fprintf(env.Out, "    %s\n", strings.ReplaceAll(v.Detail, "\n", "\n    "))
+			saw = v.Detail
+		}
+		if saw != "" {
+			_, _ = fmt.Fprintf(env.Out, "    %s\n", strings.ReplaceAll(saw, "\n", "\n    "))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"strings"
 
 	"usher.dev/usher/usherctl/report"
 )
@@ -35,7 +36,7 @@ func ReportOf(l Lesson, v Verdict, err error) report.Report {
 	case err != nil:
 		return report.Examined(subject, report.Finding{ID: "not-checked", Severity: report.Unknown, Message: err.Error()})
 	case !v.Done():
-		return report.Examined(subject, report.Finding{ID: "missing", Severity: report.Error, Message: v.Missing + "\n" + v.Detail})
+		return report.Examined(subject, report.Finding{ID: "missing", Severity: report.Error, Message: strings.TrimSpace(v.Missing + "\n" + v.Detail)})
 	}
 	return report.Examined(subject)
 }

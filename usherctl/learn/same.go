@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,18 @@ func (l Lesson) unchanged(s Same, folder string) (string, error) {
 			return name + " is not of this lesson", nil
 		}
 	}
-	return difference(want, got, ""), nil
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		switch g := difference(want[name], got[name], ""); {
+		case g == nil:
+		case g.at == "" && g.got == nil:
+			return name + " is missing", nil
+		case s.As == "" && g.want != nil:
+			return fmt.Sprintf("%s: %v, and was %s", name, g, shown(g.want)), nil
+		default:
+			return fmt.Sprintf("%s: %v", name, g), nil
+		}
+	}
+	return "", nil
 }
 
 // filesAt returns a file of a folder, or the manifests of a folder within it.
@@ -158,8 +170,33 @@ func valuesAt(value any, field string) (all []any) {
 	return all
 }
 
-// difference says in which field two values differ first, or "". Null is as good as nothing.
-func difference(want, got any, at string) string {
+// gap is a field whose value is not as it should be.
+type gap struct {
+	at        string
+	want, got any
+}
+
+// String returns a sentence about the value that the field has; "" without a gap.
+func (g *gap) String() string {
+	switch {
+	case g == nil:
+		return ""
+	case g.got == nil:
+		return g.at + " is missing"
+	}
+	return g.at + " is " + shown(g.got)
+}
+
+// shown returns the text of a value for one line; of a long one, its beginning.
+func shown(value any) string {
+	if t := []rune(text(value)); len(t) > 100 {
+		return string(t[:100]) + "…"
+	}
+	return cmp.Or(text(value), `""`)
+}
+
+// difference returns the first field in which two values differ, or nil. Null is as good as nothing.
+func difference(want, got any, at string) *gap {
 	a, isMap := want.(map[string]any)
 	b, both := got.(map[string]any)
 	x, isList := want.([]any)
@@ -169,22 +206,29 @@ func difference(want, got any, at string) string {
 		keys := maps.Clone(a)
 		maps.Copy(keys, b)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if d := difference(a[key], b[key], strings.TrimPrefix(at+"."+key, ".")); d != "" {
+			if d := difference(a[key], b[key], strings.TrimPrefix(at+"."+key, ".")); d != nil {
 				return d
 			}
 		}
-		return ""
-	case isList && lists && len(x) == len(y):
-		for i := range x {
-			if d := difference(x[i], y[i], fmt.Sprintf("%s[%d]", at, i)); d != "" {
+		return nil
+	case isList && lists:
+		for i := range max(len(x), len(y)) {
+			var a, b any
+			if i < len(x) {
+				a = x[i]
+			}
+			if i < len(y) {
+				b = y[i]
+			}
+			if d := difference(a, b, fmt.Sprintf("%s[%d]", at, i)); d != nil {
 				return d
 			}
 		}
-		return ""
+		return nil
 	case reflect.DeepEqual(want, got):
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s is %s, and should be %s", at, text(got), text(want))
+	return &gap{at, want, got}
 }
 
 // text returns a text as it is, and the JSON of every other value, and of a text that would be read as one, such as "2".

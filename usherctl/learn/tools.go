@@ -64,18 +64,21 @@ func wronglyCalled(ctx context.Context, env tool.Env, c Called, manifest []byte)
 	if err != nil {
 		return "", err
 	}
-	o := requests.Options{Operation: admissionv1.Operation(cmp.Or(c.Operation, "CREATE")), SubResource: c.SubResource,
-		User: cmp.Or(c.As, "kubernetes-admin"), Namespace: "default"}
+	o := requests.Options{User: cmp.Or(c.As, "kubernetes-admin"), Namespace: "default"}
 	o.Groups = requests.GroupsOf(o.User)
 	documents := requests.Read(c.Manifest, bytes.NewReader(manifest))
 	examiner.Learn(ctx, documents, o)
-	for _, d := range documents {
-		if d.Err != nil {
-			return "", fmt.Errorf("%s: %w", c.Manifest, d.Err)
-		}
-		if r := examiner.Examine(ctx, d, o); r.Kind != "Namespace" {
-			if why, is := calledAs(r, c); !is {
-				return fmt.Sprintf("%s %s %s/%s: %s", r.Operation, r.Kind, r.Namespace, r.Name, why), nil
+	for _, request := range c.Requests {
+		operation, subresource, _ := strings.Cut(request, " ")
+		o.Operation, o.SubResource = admissionv1.Operation(operation), subresource
+		for _, d := range documents {
+			if d.Err != nil {
+				return "", fmt.Errorf("%s: %w", c.Manifest, d.Err)
+			}
+			if r := examiner.Examine(ctx, d, o); r.Kind != "Namespace" {
+				if why, is := calledAs(r, c); !is {
+					return fmt.Sprintf("%s %s %s: %s", r.Operation, r.Kind, strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"), why), nil
+				}
 			}
 		}
 	}
@@ -98,20 +101,6 @@ func calledAs(r report.Report, c Called) (why string, is bool) {
 		}
 	}
 	return "no configuration has the webhook " + c.Webhook, false
-}
-
-// findingsOf returns the ids of the findings in the cluster that a folder stands for.
-func findingsOf(ctx context.Context, env tool.Env, cluster string) (ids []string, err error) {
-	reports, err := doctor.ExamineFiles(ctx, env, cluster)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range reports {
-		for _, f := range r.Findings {
-			ids = append(ids, f.ID)
-		}
-	}
-	return ids, nil
 }
 
 // getFrom returns a function that reads objects of the cluster.

@@ -16,11 +16,11 @@ import (
 )
 
 // edits are changes to the solution of a lesson, by file: a new text, null to remove the file, or what to replace by what.
-// The key says has a part of the line that names the mistake.
+// The key says has a part of the lines that name the mistake: what is missing, and what the check saw.
 type edits map[string]any
 
 // TestAnswersToLessons: what usherctl/learn/testdata/answers calls right is done, and what it calls wrong is not. It has at
-// least two right ones for each lesson, spelled differently, and three wrong ones that satisfy the letter of the task.
+// least three right ones for each lesson, spelled differently, and four wrong ones that satisfy the letter of the task.
 func TestAnswersToLessons(t *testing.T) {
 	for _, l := range lessons(t) {
 		if l.Needs != "" {
@@ -39,7 +39,7 @@ func TestAnswersToLessons(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) { testAnswer(t, l, all[name], isRight) })
 			}
-			if right < 2 || len(all)-right < 3 {
+			if right < 3 || len(all)-right < 4 {
 				t.Errorf("%d answers, of which %d are right", len(all), right)
 			}
 		})
@@ -61,7 +61,8 @@ func testAnswer(t *testing.T, l learn.Lesson, answer edits, right bool) {
 		answer.apply(t, filepath.Join(course.Folder(l), file), edit)
 	}
 	code, out, errors := usherctl(t, "learn", "check", "-v", "--dir", course.Dir)
-	if line, _, _ := strings.Cut(out, "\n"); (code == 0) != right || code > 1 || !strings.Contains(line, says) {
+	lines := strings.SplitN(out, "\n", 3)
+	if (code == 0) != right || code > 1 || !strings.Contains(strings.Join(lines[:min(2, len(lines))], "\n"), says) {
 		t.Errorf("%d %s%s, and should say %q", code, out, errors, says)
 	}
 }

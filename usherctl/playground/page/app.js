@@ -356,7 +356,7 @@ $("check").addEventListener("click", async () => {
   const r = await fetch(`lessons/${lesson.name}/check`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(lesson.files) });
   const v = r.ok ? await r.json() : { missing: await r.text() }, next = start.lessons.find((l) => l.number === lesson.number + 1);
   $("lesson-said").className = v.missing ? "bad" : "good";
-  $("lesson-said").textContent = v.missing ? "Not yet: " + v.missing : "Done." + (next ? ` The next lesson is ${next.number}, ${next.title}.` : " That was the last lesson.");
+  $("lesson-said").textContent = v.missing ? `Not yet: ${v.missing}\n${v.saw || ""}` : "Done." + (next ? ` The next lesson is ${next.number}, ${next.title}.` : " That was the last lesson.");
 });
 $("hint").addEventListener("click", () => {
   const n = lesson.shownHints = Math.min(lesson.shownHints + 1, lesson.hints.length);
