@@ -43,7 +43,7 @@ func TestAnswers(t *testing.T) {
 		"a validator's patch":   {begin + `{"uid": "u1", "allowed": true, "patchType": "JSONPatch", "patch": "` + label + `"}}`, "allowed", "validating"},
 		"denied, not allowed":   {begin + `{"uid": "u1"}}`, "allowed", "denied, and not allowed"},
 		"a patch in plain text": {begin + `{"uid": "u1", "allowed": true, "patchType": "JSONPatch", "patch": "[]"}}`, "mutated", "answer.json"},
-		"another patch":         {begin + `{"uid": "u1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}}`, "mutated", "the object becomes"},
+		"another patch":         {begin + `{"uid": "u1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}}`, "mutated", "in the object, metadata."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, folder := lessonOf(t, after, map[string]string{"review.json": asked, "answer.json": c.answer})
@@ -60,7 +60,7 @@ func TestPatches(t *testing.T) {
 	for name, c := range map[string]struct{ patch, wrong string }{
 		"right":          {`[{"op": "add", "path": "/metadata/annotations", "value": {"a/b": "c"}}]`, ""},
 		"missing parent": {`[{"op": "add", "path": "/metadata/annotations/a~1b", "value": "c"}]`, "cannot apply"},
-		"too much":       {`[{"op": "replace", "path": "/metadata", "value": {"annotations": {"a/b": "c"}}}]`, "the object becomes"},
+		"too much":       {`[{"op": "replace", "path": "/metadata", "value": {"annotations": {"a/b": "c"}}}]`, "in the object, metadata."},
 		"not a list":     {`{"op": "add"}`, "not a JSON list"},
 	} {
 		t.Run(name, func(t *testing.T) {
