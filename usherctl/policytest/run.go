@@ -88,11 +88,17 @@ func (r *Result) unseen() string {
 }
 
 // suggest adds the command that makes what is expected what is, to the last finding that it would end. Where no verdict of the policy
-// came about, it says what to correct.
+// came about, or nothing is refused any more, it says what to correct.
 func (r *Result) suggest(command string) {
 	if correct := r.unseen(); correct != "" {
 		i := slices.IndexFunc(r.Report.Findings, func(f report.Finding) bool { return f.ID == "verdict" })
 		r.Report.Findings[i].Look = correct
+		return
+	}
+	if expected := r.Case.expect["verdict"].value; r.got["verdict"] == string(report.Allowed) &&
+		(expected == string(report.Denied) || expected == string(report.Invalid)) {
+		i := slices.IndexFunc(r.Report.Findings, func(f report.Finding) bool { return f.ID == "verdict" })
+		r.Report.Findings[i].Look = "a refusal is expected, and the object is allowed: correct the policy or the case; --update accepts it"
 		return
 	}
 	for i := range slices.Backward(r.Report.Findings) {

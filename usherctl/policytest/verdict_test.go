@@ -9,6 +9,7 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
 
@@ -78,6 +79,21 @@ func TestMisspeltSubresources(t *testing.T) {
 		named := len(r.Findings) > 0 && strings.HasPrefix(r.Findings[0].Message, "request.subresource")
 		if c.want == "" && named || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
 			t.Errorf("%s of %s: %s, %+v", c.sub, c.version, r.Verdict, r.Findings)
+		}
+	}
+}
+
+// TestSuggestions: a command accepts what has changed, unless a refusal is lost.
+func TestSuggestions(t *testing.T) {
+	for _, c := range []struct {
+		expected, got string
+		accepts       bool
+	}{{"allowed", "denied", true}, {"invalid", "denied", true}, {"denied", "allowed", false}, {"invalid", "allowed", false}, {"denied", "skipped", false}} {
+		r := Result{Case: &Case{Name: "n", expect: map[string]expectation{"verdict": {value: c.expected}}}, got: map[string]any{"verdict": c.got}}
+		r.Report.Findings = []report.Finding{{ID: "verdict", Severity: report.Error}}
+		r.suggest("usherctl test")
+		if f := r.Report.Findings[0]; (f.Fix != "") != c.accepts || (f.Look == "") != c.accepts {
+			t.Errorf("%+v: %+v", c, f)
 		}
 	}
 }
