@@ -90,8 +90,7 @@ func (j decision) policyRefuses() report.Finding {
 	if named := policyNamed.FindStringSubmatch(j.Refusal.Message); named != nil {
 		p.Metadata.Name = named[1]
 	}
-	return report.Finding{ID: "policy-refuses", Severity: report.Error, Object: p.object(), Message: j.Refusal.Message + ".", Look: p.entry().show(),
-		Link: "docs/doctor.md#which-request"}
+	return p.problem("policy-refuses", "%s.", j.Refusal.Message)
 }
 
 // addUnanswered adds to a report which webhooks are called whose answers are not judged.

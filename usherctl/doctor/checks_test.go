@@ -60,6 +60,7 @@ func TestCertificateFixes(t *testing.T) {
 	byURL.ClientConfig = at("https://usher.example/mutate-pods")
 	foreign := hook(func(w *entry) { w.ClientConfig = at("https://policies.example/x") })
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "svc"}}
+	openShift := corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{connectivity.ServingSecret: "tls"}}}
 	secret := connectivity.Subject{Secret: types.NamespacedName{Namespace: "ns", Name: "tls"}}
 	for _, c := range []struct {
 		name         string
@@ -68,8 +69,10 @@ func TestCertificateFixes(t *testing.T) {
 		bundle, leaf string
 	}{
 		{"unknown", w, connectivity.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
-		{"a Secret", w, secret, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secrets"},
-		{"cert-manager", managed, secret, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns delete secret tls"},
+		{"a Secret, as another webhook says", w, secret, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
+		{"OpenShift", w, connectivity.Subject{Secret: secret.Secret, Service: openShift, Issued: true}, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns delete secret tls"},
+		{"cert-manager", managed, connectivity.Subject{Secret: secret.Secret, Issued: true}, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns delete secret tls"},
+		{"a Secret that nothing makes again", managed, secret, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns get secrets"},
 		{"cert-manager, of nothing", managed, connectivity.Subject{Err: reader.ErrNotFound}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl -n ns get secrets"},
 		{"usher by a URL", byURL, connectivity.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},
 		{"a URL", foreign, connectivity.Subject{}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl get validatingwebhookconfiguration c -o yaml"},

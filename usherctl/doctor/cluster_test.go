@@ -50,7 +50,8 @@ func TestUnusablePolicy(t *testing.T) {
 	}
 	for _, c := range []struct{ name, volume, configMap, says, fix string }{
 		{"not valid", mounted, policy(`{policy.yaml: "nonsense: {}"}`), "nonsense", "kubectl -n usher edit configmap p"},
-		{"no ConfigMap", mounted, "", "ConfigMap usher/p does not exist", "kubectl -n usher create configmap p --from-file=policy.yaml=policy.yaml"},
+		{"no ConfigMap", mounted, "", "ConfigMap usher/p does not exist", "look: kubectl -n usher get configmaps"},
+		{"a ConfigMap that is misspelt", "configMap: {name: usher-polcy}", strings.Replace(policy("{}"), "name: p,", "name: usher-policy,", 1), "ConfigMap usher/usher-polcy does not exist; did you mean usher-policy?", "look: kubectl -n usher edit deployment usher"},
 		{"another key", mounted, policy(`{policy.yml: ""}`), "ConfigMap usher/p has no key policy.yaml", "kubectl -n usher edit configmap p"},
 		{"from a Secret", "secret: {secretName: p}", "", "is from no ConfigMap", ""},
 	} {

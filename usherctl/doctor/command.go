@@ -90,7 +90,7 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	set.SortFlags = false
 	o.AddFilesTo(set, "examine")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
-	set.BoolVar(&o.list, "list", false, "print the name, the severity and the meaning of each finding, as text or json, and examine nothing")
+	set.BoolVar(&o.list, "list", false, "print the name, the worst severity and the meaning of each finding, as text or json, and examine nothing")
 	set.BoolVar(&o.canary, "canary", false, "send a dry run that shows whether usher is called: the creation of a Pod in the "+
 		"namespace of -n, or of FILE")
 	set.BoolVarP(&o.yes, "yes", "y", false, "with --canary: do not ask")

@@ -37,7 +37,7 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		policies = append(policies, of.problems(ctx, f)...)
 	}
 	whole.Findings = slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
-		twiceProblems(f.webhooks), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(f, needed, rights),
+		twiceProblems(f.webhooks, f.broken), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(ctx, f, needed, rights),
 		usher.healthProblems(ctx, f))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
@@ -52,13 +52,25 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 // problems returns what is wrong with a webhook.
 func (f *snapshot) problems(w entry) []report.Finding {
 	var reached []report.Finding
-	for _, p := range f.reach.Problems(w.called()) {
+	called, never := w.called(), w.neverCalled(f.resources)
+	if never {
+		called.Consequence = "Nothing is refused for that, as its rules or conditions keep every request away."
+	}
+	for _, p := range f.reach.Problems(called) {
+		if never && p.Severity == report.Error {
+			p.Severity = report.Warning
+		}
 		reached = append(reached, w.reached(p))
 	}
 	return slices.Concat(conditionProblems(w, &f.matcher), reached,
 		lockOutProblems(w, f.reach.PodLabels(connectivity.TargetOf(w.ClientConfig)), f),
 		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
+}
+
+// broken reports whether the API server cannot call a webhook.
+func (f *snapshot) broken(w entry) bool {
+	return slices.ContainsFunc(f.reach.Problems(w.called()), func(p *connectivity.Problem) bool { return p.Severity == report.Error })
 }
 
 // worst returns the first finding of a report; without one, a finding that comes after all others.

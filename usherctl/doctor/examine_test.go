@@ -584,6 +584,32 @@ func TestAmplifiers(t *testing.T) {
 	expectOne(t, koordinatorProblems([]entry{own, foreign}), "")
 }
 
+// TestNeverCalled: nothing is refused because of a webhook that no request is sent to.
+func TestNeverCalled(t *testing.T) {
+	for name, more := range map[string]string{
+		"rules":      `rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Cluster}]`,
+		"conditions": `rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], matchConditions: [{name: off, expression: "false"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			const other, hooks = "{apiVersion: v1, kind: Service, metadata: {name: other, namespace: ns}}\n---\n", "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, " +
+				"metadata: {name: c}, webhooks: [{name: gone.example.com, clientConfig: {service: {namespace: ns, name: gone}}, sideEffects: None, admissionReviewVersions: [v1], timeoutSeconds: 3, %s}]}"
+			if err := os.WriteFile(dir+"/c.yaml", fmt.Appendf(nil, other+hooks, more), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			source, err := reader.Files(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range Examine(t.Context(), source, nil, Usher{})[0].Findings {
+				if f.ID == "service-missing" && (f.Severity != report.Warning || !strings.Contains(f.Message, "Nothing is refused for that")) || strings.Contains(f.Message, "are refused") {
+					t.Errorf("%+v", f)
+				}
+			}
+		})
+	}
+}
+
 // TestRootCauseFirst: what cannot be looked at because of another fault is no finding, and the worst is first.
 func TestRootCauseFirst(t *testing.T) {
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ type subject struct {
 	changes  []change // of the webhook; none: no command knows them
 	restored bool     // usher's own registration ends it
 	also     []entry  // webhooks that it makes superfluous
-	misspelt bool     // the selector may be what is misspelt
+	misspelt bool     // the selector, or the name in the Deployment, may be what is misspelt
 	watching bool     // usher lacks rights to watch the cluster
 	writing  bool     // usher lacks rights to keep its certificates
 	pod      types.NamespacedName
@@ -194,14 +194,14 @@ func (s subject) restore() command {
 	return fix(s.home.apply())
 }
 
-// correctPolicy makes the ConfigMap with usher's policy, or lets a person correct it.
+// correctPolicy lets a person correct the ConfigMap with usher's policy, or its name.
 func correctPolicy(s subject) command {
 	in, from := "kubectl -n "+report.Word(s.home.At.Namespace), s.home.Deployed
 	switch {
-	case from.ConfigMap == "":
+	case from.ConfigMap == "" || s.misspelt:
 		return look(in+" edit deployment "+report.Word(s.home.At.Service), "")
 	case errors.Is(s.home.Unusable, reader.ErrNotFound):
-		return fix(in + " create configmap " + report.Word(from.ConfigMap) + " --from-file=" + report.Word(from.Key+"=policy.yaml"))
+		return look(in+" get configmaps", "Create it with usher's policy under the key "+from.Key+", or correct its name in the Deployment.")
 	}
 	return look(in+" edit configmap "+report.Word(from.ConfigMap), "")
 }

@@ -115,10 +115,11 @@ func (all admissionPolicies) problems(ctx context.Context, f *snapshot) (found [
 			continue
 		}
 		found = append(found, p.matchProblems(p.Spec.MatchConstraints, nil, f)...)
-		found = append(found, p.conditionProblems()...)
 		bound := all.isBound(p)
-		if !bound {
-			found = append(found, p.problem("policy-not-bound", "no %sBinding names it: it is without effect.", p.kind))
+		if bound {
+			found = append(found, p.conditionProblems()...)
+		} else {
+			found = append(found, p.problem("policy-not-bound", "no %sBinding names it: it is without effect. Its conditions were not looked at.", p.kind))
 		}
 		found = append(found, p.paramKindProblem(ctx, f, bound)...)
 	}

@@ -74,6 +74,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		{"a condition that is false for the rules", pods(`, matchConditions: [{name: switched, expression: "request.operation == 'UPDATE'"}]`), bound(""), "match-condition-never", report.Warning, nil},
 		{"a condition without a result", pods(`, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", report.Error,
 			[]string{"typo", "refused", "kubectl edit validatingadmissionpolicy p"}},
+		{"the same, and nothing binds it", pods(`, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), "", "policy-not-bound", report.Info, []string{"not looked at"}},
 		{"the same, and Ignore", pods(`, failurePolicy: Ignore, matchConditions: [{name: typo, expression: "object.spec.nope == 'x'"}]`), bound(""), "match-condition-fails", report.Warning,
 			[]string{"The policy is not asked for it"}},
 		{"a condition without a result for most", pods(`, matchConditions: [{name: a, expression: "object.metadata.annotations['a'] == 'x'"}]`), bound(""), "match-condition-fails", report.Warning, []string{"refused"}},

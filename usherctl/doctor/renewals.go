@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -33,7 +34,7 @@ func replaceBundle(s subject) command {
 		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
 	case s.ushers():
 		return s.restore()
-	case secret.Name != "" && s.called().Injector() == "": // of OpenShift, which fills in the caBundle where it is asked
+	case s.Service.Annotations[connectivity.ServingSecret] != "" && s.called().Injector() == "": // it fills in the caBundle where it is asked
 		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + report.Word(s.configuration.Name) +
 			" service.beta.openshift.io/inject-cabundle=true")
 	}
@@ -43,7 +44,7 @@ func replaceBundle(s subject) command {
 
 // replaceCertificate makes a new certificate for the server.
 func replaceCertificate(s subject) command {
-	if s.called().Injector() != "" && s.Secret.Name != "" { // it is issued again
+	if s.Issued { // again, once its Secret is gone
 		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)))
 	}
 	return s.rotate("", "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")

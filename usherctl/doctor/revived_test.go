@@ -55,7 +55,7 @@ rules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [p
 				want = "pod-runs-again"
 			}
 			f := read(t.Context(), source, nil)
-			found := Usher{Needed: func([]string) []webhooks.Hook { return nil }}.problems(f, nil, nil)
+			found := Usher{Needed: func([]string) []webhooks.Hook { return nil }}.problems(t.Context(), f, nil, nil)
 			expectOne(t, found, want)
 			removed := map[bool]string{true: "kubectl -n ns delete pod p"}[c.owner == "ReplicaSet"] // by what replaces it
 			if c.found && (found[0].Fix != removed || found[0].Object != "pod ns/p" || (removed == "") != strings.HasSuffix(found[0].Look, "get pod p -o yaml")) {

@@ -28,6 +28,13 @@ func ruleProblems(w entry, all resources.Table) (found []report.Finding) {
 	return found
 }
 
+// neverCalled reports whether the rules or a match condition of a webhook keep every request from it.
+func (w entry) neverCalled(all resources.Table) bool {
+	misses, named := w.misses(all)
+	installable := func(m resources.Miss) bool { return m.ID == "rule-not-installed" }
+	return named > 0 && len(misses) == named && !slices.ContainsFunc(misses, installable) || len(neverProblem(w)) > 0
+}
+
 // misses returns what of the rules can never match, and how many resources they name.
 func (w entry) misses(all resources.Table) (misses []resources.Miss, named int) {
 	for i, rule := range w.Rules {

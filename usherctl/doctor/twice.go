@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,11 +12,12 @@ import (
 )
 
 // twiceProblems returns the findings for webhooks that are registered twice, and for names that a configuration has twice: one for each group.
-func twiceProblems(all []entry) (found []report.Finding) {
+// broken reports whether the API server cannot call a webhook.
+func twiceProblems(all []entry, broken func(entry) bool) (found []report.Finding) {
 	return slices.Concat(grouped(all, namedAlike, func(g []entry) report.Finding {
 		return milder(problem("registered-twice", g[0].about(), "%s %s has the webhook %s twice, and the API server refuses such a "+
 			"configuration.", g[0].kind, g[0].configuration.Name, g[0].Name), report.Error)
-	}), grouped(all, alike, twins))
+	}), grouped(all, alike, func(g []entry) report.Finding { return twins(g, broken) }))
 }
 
 // grouped returns a finding for each group of webhooks that are the same in a way.
@@ -38,24 +40,34 @@ func grouped(all []entry, same func(a, b entry) bool, finding func([]entry) repo
 }
 
 // twins returns the finding for webhooks that call the same path for the same requests. Those are to be removed whose removal changes no answer:
-// the one that is left has the same settings, or refuses what the others would let pass.
-func twins(group []entry) report.Finding {
+// the one that is left can be called and has the same settings, or refuses what the others would let pass.
+func twins(group []entry, broken func(entry) bool) report.Finding {
 	kept := slices.MaxFunc(group, func(a, b entry) int { return weightOf(a) - weightOf(b) })
-	about, others := kept.about(), []string(nil)
-	removable := true
+	about, others, leave := kept.about(), []string(nil), "Leave one."
+	removable := !broken(kept)
 	for _, w := range group {
 		if w.object() == kept.object() {
 			continue
 		}
 		others, about.also = append(others, w.object()), append(about.also, w)
-		removable = removable && !w.ushers() && w.file == "" && equality.Semantic.DeepEqual(w.MatchPolicy, kept.MatchPolicy) &&
-			equality.Semantic.DeepEqual(w.ReinvocationPolicy, kept.ReinvocationPolicy) && equality.Semantic.DeepEqual(w.SideEffects, kept.SideEffects)
+		removable = removable && !w.ushers() && w.file == "" && answersAs(w, kept)
+		if !bytes.Equal(w.ClientConfig.CABundle, kept.ClientConfig.CABundle) {
+			leave = "Their caBundles differ: leave one that verifies the certificate of the server."
+		}
 	}
 	if !removable {
 		about.also = nil
 	}
-	return problem("registered-twice", about, "%s call what %s also calls, %s, for the same requests: each is sent there %d times. Leave one.",
-		report.List(others), kept.object(), pathOf(kept.ClientConfig), len(group))
+	return problem("registered-twice", about, "%s call what %s also calls, %s, for the same requests: each is sent there %d times. %s",
+		report.List(others), kept.object(), pathOf(kept.ClientConfig), len(group), leave)
+}
+
+// answersAs reports whether calls of two webhooks that are alike also succeed alike, as far as their configurations say.
+func answersAs(w, other entry) bool {
+	same := equality.Semantic.DeepEqual
+	return bytes.Equal(w.ClientConfig.CABundle, other.ClientConfig.CABundle) && w.called().Injector() == other.called().Injector() &&
+		same(w.MatchPolicy, other.MatchPolicy) && same(w.ReinvocationPolicy, other.ReinvocationPolicy) && same(w.SideEffects, other.SideEffects) &&
+		same(w.AdmissionReviewVersions, other.AdmissionReviewVersions)
 }
 
 // weightOf orders webhooks by what is lost with them: those of usher or in files, which come back, then those whose failure refuses requests.

@@ -1,14 +1,18 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/server/webhooks"
@@ -107,10 +111,21 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 			"feature gates: %s. %s",
 			strings.Join(lacks, "; "), otherFlags))
 	}
+	if !w.fails() && (entry{Hook: *w.needed}).fails() {
+		found = append(found, w.failsOpen())
+	}
 	if added := webhooks.Additions(*w.needed, w.Hook); len(added) > 0 {
 		found = append(found, w.narrowed(added, namespaces)...)
 	}
 	return found
+}
+
+// failsOpen returns the finding for a webhook of usher that somebody has registered with Ignore.
+func (w entry) failsOpen() report.Finding {
+	open := problem("usher-registration-differs", w.home.about(), "failurePolicy is Ignore, and usher registers it with Fail: while usher does not "+
+		"answer, requests pass unchecked. Unless this is meant, as with --fail-open, set it to Fail.")
+	open.Fix, open.Look = "", w.edit()
+	return open
 }
 
 // neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.
@@ -159,10 +174,12 @@ func isRegistered(needed webhooks.Hook, registered []entry) bool {
 }
 
 // problems returns what is wrong with usher's registration as a whole. rights are the findings about its rights.
-func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []report.Finding) (found []report.Finding) {
+func (u Usher) problems(ctx context.Context, f *snapshot, needed []webhooks.Hook, rights []report.Finding) (found []report.Finding) {
 	if u.Unusable != nil {
-		found = append(found, problem("usher-policy-unusable", u.about(), "%v. No replica can start with it; those that run keep the policy "+
-			"that they have.", u.Unusable))
+		about, meant := u.about(), u.meant(ctx, f.source)
+		about.misspelt = meant != ""
+		found = append(found, problem("usher-policy-unusable", about, "%v%s No replica can start with it; those that run keep the policy that they "+
+			"have.", u.Unusable, cmp.Or(meant, ".")))
 	}
 	if !slices.ContainsFunc(f.webhooks, entry.ushers) {
 		return found
@@ -173,9 +190,30 @@ func (u Usher) problems(f *snapshot, needed []webhooks.Hook, rights []report.Fin
 	case u.Assumed != "":
 		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), report.Unknown))
 	default:
-		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
+		unread := unreadFinding(u.Unknown, "what usher should be registered for")
+		if u.Unusable != nil { // of the same cause
+			unread.Fix, unread.Look = found[0].Fix, found[0].Look
+		}
+		found = append(found, unread)
 	}
 	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revived)
+}
+
+// meant asks for the ConfigMap with nearly the name of the one that the Deployment names, if that does not exist; "": none is there, or may be read.
+func (u Usher) meant(ctx context.Context, source reader.Source) string {
+	if !errors.Is(u.Unusable, reader.ErrNotFound) || u.Deployed.ConfigMap == "" {
+		return ""
+	}
+	kind := reader.NewKind("", "v1", "ConfigMap", "configmaps")
+	all, err := reader.All[metav1.PartialObjectMetadata](source.List(ctx, kind, u.At.Namespace))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, o := range all {
+		names = append(names, o.Name)
+	}
+	return nearest.Question(u.Deployed.ConfigMap, names)
 }
 
 // missing returns the finding for webhooks of usher that are not registered.

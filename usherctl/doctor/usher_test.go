@@ -69,7 +69,7 @@ func TestUshersWebhooks(t *testing.T) {
 		{"a condition", func(w *entry) {
 			w.MatchConditions = []registration.MatchCondition{{Name: "off", Expression: "false"}}
 		}, "usher-leaves-out", "matchConditions off: false"},
-		{"looser", func(w *entry) { w.FailurePolicy = new(registration.Ignore) }, "", ""},
+		{"looser", func(w *entry) { w.FailurePolicy = new(registration.Ignore) }, "usher-registration-differs", "requests pass unchecked"},
 		{"longer", func(w *entry) { w.TimeoutSeconds = new(int32(9)) }, "", ""},
 		{"of somebody else", func(w *entry) { w.Name = "a.example.com" }, "", ""},
 	} {
@@ -124,10 +124,10 @@ func TestUshersWebhooks(t *testing.T) {
 			}
 		})
 	}
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
+	expectOne(t, u.problems(t.Context(), &snapshot{webhooks: []entry{ushers(nil)}}, []webhooks.Hook{needed}, nil), "")
 	other := ushers(func(w *entry) { w.Name = "mutate-pods.usher.dev" })
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "usher-not-registered", "validate-pods.usher.dev", "--service usher/usher")
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
+	expectOne(t, u.problems(t.Context(), &snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "usher-not-registered", "validate-pods.usher.dev", "--service usher/usher")
+	expectOne(t, u.problems(t.Context(), &snapshot{webhooks: []entry{hook(nil)}}, []webhooks.Hook{needed}, nil), "") // there is no usher
 	u.Needed = func(names []string) []webhooks.Hook {
 		if len(names) != 1 || names[0] != "mutate-pods.usher.dev" {
 			t.Errorf("the suites are those of %v", names)
@@ -137,7 +137,7 @@ func TestUshersWebhooks(t *testing.T) {
 	misnamed := ushers(func(w *entry) { w.Name = "validate-pod.usher.dev" })
 	_ = u.neededBy([]entry{misnamed, ushers(func(w *entry) { w.Name, w.ClientConfig.Service.Path = "mutate-pods.usher.dev", new("/mutate-pods") })})
 	u.Unknown = errors.New("forbidden")
-	expectOne(t, u.problems(&snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "not-readable")
+	expectOne(t, u.problems(t.Context(), &snapshot{webhooks: []entry{other}}, []webhooks.Hook{needed}, nil), "not-readable")
 }
 
 // live returns a source that asks a server of the test.

@@ -115,7 +115,7 @@ func ushersFaults() []usherFault {
 			policy, err := cluster.Admin().Get(ctx, at+"/usher-policy")
 			apply(t, err)
 			replace(ctx, t, at, policy)
-		}, []string{"create configmap usher-policy"}},
+		}, []string{"get configmaps"}},
 		{"a policy that usher has not read", "usher-steps-differ", func(ctx context.Context, t *testing.T) {
 			const at = "/api/v1/namespaces/usher/configmaps"
 			policy, err := cluster.Admin().Get(ctx, at+"/usher-policy")

@@ -30,6 +30,7 @@ type backend struct {
 	handshake  handshake
 	dead       []string             // endpoints that do not answer while others do, each with the reason
 	secret     types.NamespacedName // with the certificate
+	issued     bool                 // the Secret is made again once it is deleted
 	stored     *serving             // what the Secret holds
 	storedErr  error
 }
@@ -114,12 +115,21 @@ func (b *backend) addresses(w Webhook, t Target) (all []string) {
 // read as well, if usher may serve it: a foreign one is served from its next start.
 func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
-	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil ||
-		b.handshake.chain != nil && (!w.Ushers || b.unused(ctx, source)) {
+	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
+		return
+	}
+	seen := b.handshake.chain != nil && (!w.Ushers || b.unused(ctx, source))
+	b.issued = b.service.Annotations[ServingSecret] != "" || issues(ctx, source, named(w.Annotations[fromCertificate]), b.secret)
+	if seen && b.issued {
 		return
 	}
 	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
-	if err != nil {
+	by := types.NamespacedName{Namespace: b.secret.Namespace, Name: secret.Annotations[certificateName]}
+	b.issued = b.issued || issues(ctx, source, by, b.secret)
+	switch {
+	case seen:
+		return
+	case err != nil:
 		b.storedErr = err
 		return
 	}
@@ -140,30 +150,53 @@ func (b *backend) unused(ctx context.Context, source reader.Source) bool {
 	return err == nil && !managed && !strings.Contains(string(pod), strconv.Quote(b.secret.Name))
 }
 
-// servingSecret is the annotation of a Service whose certificate OpenShift issues, with the name of its Secret.
-const servingSecret = "service.beta.openshift.io/serving-cert-secret-name"
+// ServingSecret is the annotation of a Service whose certificate OpenShift issues, with the name of its Secret.
+const ServingSecret = "service.beta.openshift.io/serving-cert-secret-name"
+
+// The annotations of cert-manager: of configurations, with what the caBundle is taken from, and of a Secret, with the Certificate that it is of.
+const fromCertificate, fromSecret, certificateName = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret",
+	"cert-manager.io/certificate-name"
 
 // secretOf returns the Secret with the certificate of what a webhook calls, as an annotation or usher names it.
 func secretOf(ctx context.Context, source reader.Source, w Webhook, service corev1.Service) (s types.NamespacedName, is bool, err error) {
-	const fromCertificate, fromSecret = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"
-	at := types.NamespacedName{}
-	at.Namespace, at.Name, _ = strings.Cut(cmp.Or(w.Annotations[fromCertificate], w.Annotations[fromSecret]), "/")
+	at := named(cmp.Or(w.Annotations[fromCertificate], w.Annotations[fromSecret]))
 	switch {
-	case service.Annotations[servingSecret] != "":
-		return types.NamespacedName{Namespace: service.Namespace, Name: service.Annotations[servingSecret]}, true, nil
+	case service.Annotations[ServingSecret] != "":
+		return types.NamespacedName{Namespace: service.Namespace, Name: service.Annotations[ServingSecret]}, true, nil
 	case w.Annotations[fromCertificate] != "":
-		raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
-		certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
+		name, err := issuedBy(ctx, source, at)
 		if errors.Is(err, reader.ErrNotFound) && w.Ushers && !source.Live() {
 			return types.NamespacedName{Namespace: at.Namespace, Name: "usher-tls"}, true, nil
 		}
-		return types.NamespacedName{Namespace: at.Namespace, Name: certificate.Spec.SecretName}, err == nil, err
+		return types.NamespacedName{Namespace: at.Namespace, Name: name}, err == nil, err
 	case w.Annotations[fromSecret] != "":
 		return at, true, nil
 	case w.Ushers && service.Name != "":
 		return types.NamespacedName{Namespace: service.Namespace, Name: "usher-tls"}, true, nil
 	}
 	return s, false, nil
+}
+
+// named returns the name that an annotation of cert-manager holds.
+func named(annotation string) (at types.NamespacedName) {
+	at.Namespace, at.Name, _ = strings.Cut(annotation, "/")
+	return at
+}
+
+// issues reports whether a Certificate of cert-manager is there, and is for a Secret.
+func issues(ctx context.Context, source reader.Source, at, secret types.NamespacedName) bool {
+	if at.Name == "" {
+		return false
+	}
+	of, err := issuedBy(ctx, source, at)
+	return err == nil && of == secret.Name && at.Namespace == secret.Namespace
+}
+
+// issuedBy returns the name of the Secret of a Certificate of cert-manager.
+func issuedBy(ctx context.Context, source reader.Source, at types.NamespacedName) (string, error) {
+	raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
+	certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
+	return certificate.Spec.SecretName, err
 }
 
 // serving returns the certificate that is served, or nil if it is unknown.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,5 +93,45 @@ func TestLeftSecret(t *testing.T) {
 		if got := !b.unused(t.Context(), source); got != read {
 			t.Errorf("%s: %t", pod, got)
 		}
+	}
+}
+
+// TestIssued: a Secret is made again only if what makes it is there.
+func TestIssued(t *testing.T) {
+	const certificate = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c, namespace: ns}, spec: {secretName: tls}}`
+	secret := func(annotations string) string {
+		return `{apiVersion: v1, kind: Secret, metadata: {name: tls, namespace: ns, annotations: {` + annotations + `}}}`
+	}
+	bySecret, byCertificate := map[string]string{fromSecret: "ns/tls"}, map[string]string{fromCertificate: "ns/c"}
+	for _, c := range []struct {
+		name, objects string
+		annotations   map[string]string
+		openShift     string
+		want          bool
+	}{
+		{"a Certificate", certificate, byCertificate, "", true},
+		{"no Certificate any more", secret(""), byCertificate, "", false},
+		{"a Secret made by hand", secret(""), bySecret, "", false},
+		{"a Secret of a Certificate", secret("cert-manager.io/certificate-name: c") + "\n---\n" + certificate, bySecret, "", true},
+		{"a Secret of a Certificate that is gone", secret("cert-manager.io/certificate-name: c"), bySecret, "", false},
+		{"a Secret beside a Certificate of another", secret("cert-manager.io/certificate-name: c") + "\n---\n" + strings.Replace(certificate, "tls", "other", 1), bySecret, "", false},
+		{"OpenShift", secret(""), nil, "tls", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(c.objects), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			source, err := reader.Files(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &backend{}
+			b.service.Namespace, b.service.Annotations = "ns", map[string]string{ServingSecret: c.openShift}
+			b.readSecret(t.Context(), source, Webhook{Annotations: c.annotations})
+			if b.issued != c.want {
+				t.Errorf("%v, %s, %v", b.issued, b.secret, b.storedErr)
+			}
+		})
 	}
 }

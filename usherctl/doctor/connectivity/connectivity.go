@@ -46,6 +46,7 @@ type Subject struct {
 	Service corev1.Service
 	Port    int32                // of the Service, which was probably meant; 0: unknown
 	Secret  types.NamespacedName // with the certificate, if that is known
+	Issued  bool                 // the Secret is made again once it is deleted
 	OfCA    bool                 // not the certificate of the server is wrong, but its CA
 	Err     error                // why something could not be read
 }
@@ -91,7 +92,7 @@ func (c *Cluster) HasEndpoints(w Webhook) bool {
 func (c *Cluster) Problems(w Webhook) []*Problem {
 	t, roots := TargetOf(w.Client), readBundle(w.Client.CABundle)
 	b := c.backends[t]
-	about := Subject{Target: t, Service: b.service, Secret: b.secret, Err: b.storedErr}
+	about := Subject{Target: t, Service: b.service, Secret: b.secret, Issued: b.issued, Err: b.storedErr}
 	if found := c.wayProblem(w, t, b); found != nil && found.Severity != report.Warning {
 		return []*Problem{found}
 	} else if found != nil { // what it is does not matter to the rest
