@@ -12,6 +12,8 @@ import (
 
 	applier "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -42,14 +44,15 @@ type place struct {
 	namespace string // also of kinds that are in none
 }
 
-// Applied returns documents as `kubectl apply` sends them in a namespace: those of which a cluster has the object are updates of it.
+// Applied returns documents as `kubectl apply` sends them in a namespace: those of which a cluster has the object are updates of it. What the
+// cluster itself has printed, and nobody has changed, stays as it is. So do objects of controllers, which nobody applies.
 func Applied(ctx context.Context, source reader.Source, documents []requests.Document, namespace string) []requests.Document {
 	all, places, n := slices.Clone(documents), map[place][]*requests.Document{}, 0
 	kinds := map[schema.GroupVersionKind]func() discovery.Resource{}
 	for i, d := range all {
 		is := Object(d.JSON)
 		gvk := is.GroupVersionKind()
-		if d.Err != nil || d.Existing || d.IsReview() || is.GetName() == "" {
+		if d.Err != nil || d.IsReview() || is.GetName() == "" || is.GetUID() != "" && metav1.GetControllerOf(is) != nil {
 			continue
 		}
 		at := place{gvk, cmp.Or(is.GetNamespace(), namespace)}
@@ -107,6 +110,9 @@ func (p place) read(ctx context.Context, source reader.Source, is discovery.Reso
 func (p place) apply(d *requests.Document, raw []byte, namespace string) {
 	stored, sent := Object(raw), Object(d.JSON)
 	stored.SetGroupVersionKind(p.GroupVersionKind) // which lists do not have
+	if sent.GetUID() != "" && (sent.GetUID() != stored.GetUID() || equality.Semantic.DeepEqual(asWritten(sent), asWritten(stored))) {
+		return
+	}
 	stored.SetManagedFields(nil)
 	sent.SetNamespace(namespace)
 	old, err := stored.MarshalJSON()
@@ -119,6 +125,16 @@ func (p place) apply(d *requests.Document, raw []byte, namespace string) {
 		return
 	}
 	d.JSON = raw
+}
+
+// asWritten returns an object without what changes while nobody writes it.
+func asWritten(object *unstructured.Unstructured) map[string]any {
+	object = object.DeepCopy()
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	object.SetGeneration(0)
+	delete(object.Object, "status")
+	return object.Object
 }
 
 // merge3 returns a stored object after `kubectl apply` of a manifest. last is the manifest that was applied before; empty: none was.

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Existing returns documents in which objects that a cluster has, those with a uid, are as they were created, and pods have their owners.
+// Existing returns documents in which objects that a cluster has, those with a uid, are as they were created, unless they are updates, and pods have their owners.
 func Existing(documents []Document) []Document {
 	owners, all := NewOwners(documents), slices.Clone(documents)
 	for i, d := range documents {
-		if !bytes.Contains(d.JSON, []byte(`"uid"`)) {
+		if len(d.Old) > 0 || !bytes.Contains(d.JSON, []byte(`"uid"`)) { // an update is no creation
 			continue
 		}
 		if created, existing := d.AsCreated(); existing {

@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	applier "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/handlers"
+	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/report"
 )
@@ -68,6 +71,25 @@ func (a *GivenAnswer) check() error {
 	}
 	_, err := applier.DecodePatch(a.Patch)
 	return err
+}
+
+// unasked returns a line for each answer of a webhook that none of some objects registers.
+func unasked(answers []GivenAnswer, among []*unstructured.Unstructured) (lines []string) {
+	var names []string
+	for _, object := range among {
+		hooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		for _, hook := range hooks {
+			entry, _ := hook.(map[string]any)
+			name, _ := entry["name"].(string)
+			names = append(names, name)
+		}
+	}
+	for _, a := range answers {
+		if !slices.Contains(names, a.Webhook) {
+			lines = append(lines, "no webhook configuration has "+a.Webhook+nearest.Question(a.Webhook, names))
+		}
+	}
+	return lines
 }
 
 func (a *GivenAnswer) matches(w engine.Registered, r *admissionv1.AdmissionRequest) bool {

@@ -67,6 +67,7 @@ func TestAnswers(t *testing.T) {
 		{to + `match: {namespace: n}, allowed: false}`, "its answer is not known", 2},
 		{to + `match: {resource: pods/status}, allowed: false}`, "its answer is not known", 2},
 		{to + `match: {operation: UPDATE}, allowed: false}, ` + to + `allowed: true}`, "1 allowed", 0},
+		{`{webhook: inject.mesh.exampl, allowed: true}`, "warning: --answers: no webhook configuration has inject.mesh.exampl; did you mean inject.mesh.example?", 2},
 		{to + `allow: true}`, `answers.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "allow"`, 2},
 		{to + `allowed: true}, {webhook: x.example}`, "answer 2: allowed: true or false is missing", 2},
 		{to + `allowed: false, patch: []}`, "answer 1: patch: a refusal has none", 2},

@@ -131,7 +131,11 @@ func (c Chooser) choose(req *admit.Request) (choice Choice) {
 // hint says how to reach a route for a kind of object that was sent in another way.
 func (c Chooser) hint(req *admit.Request) string {
 	for _, r := range c.Routes {
-		if r.Covers(req) && len(r.Reads) > 0 {
+		switch {
+		case !r.Covers(req):
+		case req.Operation != admissionv1.Update:
+			return "no registered webhook of usher is called for it, because of its Namespace, a selector or a condition: usherctl doctor -f FILE says why"
+		case len(r.Reads) > 0:
 			return "no route is called for an update that changes nothing in " + strings.Join(r.Reads, ", ") +
 				"; " + c.setting("old", "") + " names the stored object of a manifest, " + c.setting("path", "") + " calls a route all the same"
 		}

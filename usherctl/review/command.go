@@ -121,7 +121,8 @@ const help = `Review manifests or AdmissionReviews without a server, with the st
 FILE is a YAML or JSON file, a directory of such files, or - for standard input. For a Deployment, or another object with a pod template,
 the pod that its controller would create is reviewed. Namespaces, LimitRanges, PriorityClasses, colocation profiles, quotas and other objects
 among the files, or in --cluster-dir, count as stored. Manifests are reviewed as creations; --operation UPDATE --old FILE reviews a change.
-With --cluster=api, and no --operation, a manifest of an object that the cluster has is the update that kubectl apply would send.
+With --cluster=api, and no --operation, a manifest of an object that the cluster has is the update that kubectl apply would send; so is what
+kubectl get printed, once it is edited.
 
 Objects that a cluster has, such as those of kubectl get pods -A -o json, are reviewed as if they were created again, without what API servers,
 controllers and kubelets have filled in, and without ResourceQuotas, which count them already; pods of one owner of which the same is said
@@ -190,9 +191,6 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"},
 		kinds:   requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)
-	if o.Operation == admissionv1.Create {
-		read = requests.Existing(read)
-	}
 	if err := requests.CheckTemplates(read, o.Templates); err != nil {
 		return err
 	}
@@ -204,9 +202,12 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 		if err := warnOfRunning(ctx, env, o, source, policy); err != nil {
 			return err
 		}
-		if o.Applies() {
+		if o.Applies() || o.Operation == admissionv1.Update && len(o.Old) == 0 && o.SubResource == "" {
 			read = live.Applied(ctx, source, read, o.Namespace)
 		}
+	}
+	if o.Operation == admissionv1.Create {
+		read = requests.Existing(read)
 	}
 	if run.given, err = run.stored(ctx, read); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,8 @@ type liveCluster struct {
 	namespaces []string // that requests are about
 
 	mu      sync.Mutex
-	absent  map[string]bool // of the namespaces
+	absent  map[string]bool                  // of the namespaces
+	missing map[schema.GroupVersionKind]bool // kinds that the API server does not serve
 	objects []*unstructured.Unstructured
 	unread  []unread
 }
@@ -95,6 +97,7 @@ func (r *reviewing) readLive(ctx context.Context, source reader.Source, document
 	in := suite.Instance{Suites: r.Suites, Policy: r.policy, Gates: r.o.gates}
 	namespaces := namespacesOf(nil, documents, r.o.Options)
 	r.live = readLive(ctx, source, namespaces, r.Suites.Watched(in.Routes()).Kept())
+	r.live.missing = notServed(ctx, source, documents)
 	for _, u := range r.live.unread {
 		_, _ = fmt.Fprintf(r.Err, "warning: not known: %s\n", printable.Line(u.err.Error()))
 	}
@@ -106,6 +109,33 @@ func (r *reviewing) readLive(ctx context.Context, source reader.Source, document
 		if !files[keyOf(objectOf(o.JSON))] {
 			r.given = append(r.given, o)
 		}
+	}
+}
+
+// notServed returns the kinds of documents that an API server does not serve, and that no CustomResourceDefinition among them has.
+func notServed(ctx context.Context, source reader.Source, documents []requests.Document) map[schema.GroupVersionKind]bool {
+	missing, defined := map[schema.GroupVersionKind]bool{}, map[schema.GroupKind]bool{}
+	for object := range sent(documents) {
+		missing[object.GroupVersionKind()] = true
+	}
+	for _, d := range documents {
+		if is := objectOf(d.JSON); is.GetKind() == "CustomResourceDefinition" {
+			group, _, _ := unstructured.NestedString(is.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(is.Object, "spec", "names", "kind")
+			defined[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	maps.DeleteFunc(missing, func(gvk schema.GroupVersionKind, _ bool) bool {
+		return defined[gvk.GroupKind()] || !errors.Is(discovery.ResourceOf(ctx, source, gvk).Err, reader.ErrNotFound)
+	})
+	return missing
+}
+
+// refuse notes in a report that the API server does not serve the kind of a manifest.
+func (l *liveCluster) refuse(r *report.Report, gvk schema.GroupVersionKind) {
+	if l.missing[gvk] && r.Verdict != report.Errored {
+		r.Verdict, r.Hint = report.Invalid, ""
+		r.Invalid = append(r.Invalid, fmt.Sprintf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()))
 	}
 }
 

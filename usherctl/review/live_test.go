@@ -26,9 +26,11 @@ var inCluster = map[string]string{
 		"spec":{"max":{"cpu":"8"}},"status":{"used":{"cpu":"6"},"reserved":{"cpu":"1"},"limit":{"cpu":"8"},"binds":{"cpu":"shop"}}}`,
 	"/apis/discovery.k8s.io/v1/namespaces/usher/endpointslices": `{"metadata":{"name":"a","labels":{"kubernetes.io/service-name":"usher"}},"endpoints":[{"targetRef":{"kind":"Pod","name":"usher-0"}}]}`,
 	"/api/v1/namespaces/usher/pods/usher-0:8081/proxy/metrics":  "\nusher_build_info{version=\"0.9\"} 1\nusher_step_info{mode=\"warn\",route=\"/validate-pods\",step=\"denied-names\"} 1\n",
-	"/api/v1":       `{"name":"configmaps","kind":"ConfigMap","namespaced":true}`,
-	"/api/v1/pods":  "",
-	"/apis/apps/v1": `{"name":"deployments","kind":"Deployment","namespaced":true}`,
+	"/api/v1": `{"name":"configmaps","kind":"ConfigMap","namespaced":true},{"name":"pods","kind":"Pod","namespaced":true},
+		{"name":"services","kind":"Service","namespaced":true},{"name":"secrets","kind":"Secret","namespaced":true}`,
+	"/apis/apiextensions.k8s.io/v1": `{"name":"customresourcedefinitions","kind":"CustomResourceDefinition"}`,
+	"/api/v1/pods":                  "",
+	"/apis/apps/v1":                 `{"name":"deployments","kind":"Deployment","namespaced":true}`,
 }
 
 // clusterOf serves the cluster to a user who may not read paths that end in some of the words.
@@ -78,10 +80,13 @@ func TestCluster(t *testing.T) {
 		forbidden []string
 		want      []string
 	}{
-		"LimitRange":        {fmt.Sprintf(pod, "shop", "", "3"), nil, []string{"invalid  CREATE Pod shop/a", "maximum cpu usage per Container is 2"}},
-		"PriorityClass":     {fmt.Sprintf(pod, "shop", "priorityClassName: urgent,", "1"), nil, []string{"1 object: 1 "}},
-		"no PriorityClass":  {fmt.Sprintf(pod, "shop", "priorityClassName: other,", "1"), nil, []string{"no PriorityClass with name other was found"}},
-		"no Namespace":      {fmt.Sprintf(pod, "absent", "", "1"), nil, []string{`namespaces "absent" not found`}},
+		"LimitRange":       {fmt.Sprintf(pod, "shop", "", "3"), nil, []string{"invalid  CREATE Pod shop/a", "maximum cpu usage per Container is 2"}},
+		"PriorityClass":    {fmt.Sprintf(pod, "shop", "priorityClassName: urgent,", "1"), nil, []string{"1 object: 1 ", "no registered webhook of usher is called for it"}},
+		"no PriorityClass": {fmt.Sprintf(pod, "shop", "priorityClassName: other,", "1"), nil, []string{"no PriorityClass with name other was found"}},
+		"no Namespace":     {fmt.Sprintf(pod, "absent", "", "1"), nil, []string{`namespaces "absent" not found`}},
+		"no such kind":     {"{apiVersion: e.example/v1, kind: Widget, metadata: {name: a}}", nil, []string{`no matches for kind "Widget" in version "e.example/v1"`, "1 object: 1 invalid"}},
+		"a new kind": {`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.e.example}, spec: {group: e.example, scope: Cluster, names: {plural: widgets, kind: Widget},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}` + "\n---\n{apiVersion: e.example/v1, kind: Widget, metadata: {name: a}}", nil, []string{"2 objects: 2 skipped"}},
 		"ResourceQuota":     {"{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {ports: [{port: 80}]}}", nil, []string{"exceeded quota: q"}},
 		"parameters":        {"{apiVersion: v1, kind: Secret, metadata: {name: wrong, namespace: shop}}", nil, []string{"failed expression: object.metadata.name == params.data.name"}},
 		"parameters match":  {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", nil, []string{"1 object: 1 skipped"}},

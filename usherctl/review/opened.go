@@ -92,6 +92,11 @@ func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, erro
 	if c.Registered = s.run.live != nil && c.Path == "" && !c.All; s.run.live != nil {
 		c.Absent = s.run.live.absent
 	}
+	if !s.run.o.doctor && len(s.opened) == 0 {
+		for _, line := range unasked(s.run.o.answers, c.Objects) {
+			_, _ = fmt.Fprintf(s.run.Err, "warning: --answers: %s\n", line)
+		}
+	}
 	a, err := c.Open(ctx, s.documents, s.run.o.Options)
 	if err != nil {
 		return nil, err

@@ -186,6 +186,7 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	}
 	if r.live != nil {
 		r.live.doubt(&of.Report, objectOf(d.JSON), r.routes)
+		r.live.refuse(&of.Report, objectOf(d.File().JSON).GroupVersionKind())
 	}
 	doubtStored(&of.Report, d)
 	if examined.Verdict == report.Failed {

@@ -70,6 +70,14 @@ func TestStored(t *testing.T) {
 	create("", "namespaces", "", "{apiVersion: v1, kind: Namespace, metadata: {name: full}}")
 	create("", "resourcequotas", "full", "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: 0}}}")
 	create("apps", "deployments", "full", fmt.Sprintf(storedDeployment, "web", 2, "b", "b"))
+	printed := func(change ...string) string {
+		object, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace("default").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := object.MarshalJSON()
+		return strings.NewReplacer(change...).Replace(string(text))
+	}
 	settings := strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}\n", 100)
 	const update = ": an update of the stored Deployment default/web)"
 	for name, c := range map[string]struct {
@@ -80,6 +88,10 @@ func TestStored(t *testing.T) {
 		"another selector":           {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), want: "field is immutable", doctor: "field is immutable", fails: true},
 		"among many":                 {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c") + "---\n" + fmt.Sprintf(storedDeployment, "new", 2, "c", "c") + settings, want: "field is immutable", fails: true},
 		"the Deployment alone":       {manifest: fmt.Sprintf(storedDeployment, "web", 2, "c", "c"), args: []string{"--no-templates"}, want: "invalid  UPDATE Deployment default/web  (standard input" + update, fails: true},
+		"what kubectl get printed":   {manifest: printed(), args: []string{"--no-templates"}, want: "CREATE Deployment default/web  (standard input)"},
+		"the same, edited":           {manifest: printed(`"a":"b"`, `"a":"c"`), want: "field is immutable", fails: true},
+		"the same, as an update":     {manifest: printed(`"a":"b"`, `"a":"c"`), args: []string{"--operation=UPDATE"}, want: "field is immutable", fails: true},
+		"the same, another image":    {manifest: printed(`"image":"i"`, `"image":"j"`), args: []string{"--no-templates"}, want: update},
 		"equal":                      {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), want: update, doctor: "UPDATE Deployment default/web"},
 		"another number of replicas": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), want: update},
 		"equal, in a full quota":     {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), args: []string{"-n", "full"}, want: "an update of the stored Deployment full/web)"},
