@@ -246,7 +246,9 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 	body := answer.Body.Bytes()
 	if answer.Code < http.StatusBadRequest {
 		v.Object = r.withoutChance(body)
-		v.Unjudged = append(v.Unjudged, r.addresses()...)
+		if answer.Code == http.StatusCreated { // by an UPDATE, too
+			v.Unjudged = append(v.Unjudged, r.addresses()...)
+		}
 		return v
 	}
 	if r.Operation == admissionv1.Connect && r.admitted && connects(body) {
@@ -264,8 +266,8 @@ func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
 // addresses says that the address of a new Service, if it asks for one, may not be in the cluster's range, or not be free.
 func (r *asked) addresses() []string {
 	var service corev1.Service
-	if r.Operation != admissionv1.Create || r.Kind != corev1.SchemeGroupVersion.WithKind("Service") || r.SubResource != "" ||
-		yaml.Unmarshal(r.Object, &service) != nil || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+	if r.Kind != corev1.SchemeGroupVersion.WithKind("Service") || yaml.Unmarshal(r.Object, &service) != nil ||
+		service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
 	}
 	return []string{fmt.Sprintf("spec.clusterIP: whether %s is in the range of the cluster's Services, and free, is not known", service.Spec.ClusterIP)}

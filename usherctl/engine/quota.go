@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +21,7 @@ import (
 
 // count gives each ResourceQuota without a status, which no controller has seen, what the objects of its Namespace use.
 func (s *state) count(r *registries) error {
-	of := map[schema.GroupVersionResource]lister{}
+	of, named := map[schema.GroupVersionResource]lister{}, map[schema.GroupResource]lister{}
 	var uncounted []*corev1.ResourceQuota
 	for _, object := range s.typed {
 		if q, is := object.(*corev1.ResourceQuota); is && q.Status.Hard == nil {
@@ -28,9 +31,11 @@ func (s *state) count(r *registries) error {
 	if len(uncounted) == 0 {
 		return nil
 	}
-	for _, object := range s.typed {
-		resource := r.kinds[object.GetObjectKind().GroupVersionKind()].resource
+	for _, object := range slices.Concat(s.typed, s.custom) {
+		gvk := object.GetObjectKind().GroupVersionKind()
+		resource := cmp.Or(r.kinds[gvk].resource, s.kinds[gvk].resource)
 		of[resource] = append(of[resource], object)
+		named[resource.GroupResource()] = append(named[resource.GroupResource()], object)
 	}
 	configuration, err := install.NewQuotaConfigurationForControllers(
 		func(resource schema.GroupVersionResource) (cache.GenericLister, error) { return of[resource], nil },
@@ -40,6 +45,7 @@ func (s *state) count(r *registries) error {
 	}
 	evaluators := generic.NewRegistry(configuration.Evaluators())
 	for _, q := range uncounted {
+		addCounts(evaluators, q, named)
 		used, err := quota.CalculateUsage(q.Namespace, q.Spec.Scopes, q.Spec.Hard, evaluators, q.Spec.ScopeSelector)
 		if err != nil {
 			return fmt.Errorf("ResourceQuota %s/%s: %w", q.Namespace, q.Name, err)
@@ -47,6 +53,20 @@ func (s *state) count(r *registries) error {
 		q.Status.Hard, q.Status.Used = q.Spec.Hard, used
 	}
 	return nil
+}
+
+// addCounts adds what counts the objects of each resource that a quota names as count/RESOURCE, as the controller of quotas does.
+func addCounts(evaluators quota.Registry, q *corev1.ResourceQuota, named map[schema.GroupResource]lister) {
+	for name := range q.Spec.Hard {
+		text, counts := strings.CutPrefix(string(name), "count/")
+		resource := schema.ParseGroupResource(text)
+		if !counts || evaluators.Get(resource) != nil {
+			continue
+		}
+		evaluators.Add(generic.NewObjectCountEvaluator(resource, func(namespace string) ([]runtime.Object, error) {
+			return named[resource].ByNamespace(namespace).List(labels.Everything())
+		}, ""))
+	}
 }
 
 // lister lists objects of a kind.

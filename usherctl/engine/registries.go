@@ -164,7 +164,8 @@ func newProviders(factory *serverstorage.DefaultStorageFactory) ([]provider, err
 	allow, f := authorizerfactory.NewAlwaysAllowAuthorizer(), serviceInformers()
 	core, err := corerest.New(corerest.Config{
 		GenericConfig: corerest.GenericConfig{StorageFactory: factory, EventTTL: time.Hour, LoopbackClientConfig: loopback(), Informers: f,
-			ServiceAccountIssuer: tokens, APIAudiences: authenticator.Audiences{issuer}, ExtendExpiration: true, MaxExtendedExpiration: serviceaccount.ExpirationExtensionSeconds * time.Second},
+			ServiceAccountIssuer: tokens, APIAudiences: authenticator.Audiences{issuer}, ExtendExpiration: true,
+			MaxExtendedExpiration: serviceaccount.ExpirationExtensionSeconds * time.Second},
 		Proxy: corerest.ProxyConfig{Transport: loopback().Transport,
 			KubeletClientConfig: kubeletclient.KubeletClientConfig{Port: 10250, PreferredAddressTypes: []string{"Hostname"}}},
 		Services: corerest.ServicesConfig{ClusterIPRange: *addresses, NodePortRange: utilnet.PortRange{Base: 30000, Size: 2768},

@@ -115,8 +115,8 @@ func (o objects) GetList(ctx context.Context, key string, options storage.ListOp
 }
 
 // Delete implements storage.Interface. A dry run asks it only to delete an object that cannot be decoded: all can be.
-func (o objects) Delete(ctx context.Context, key string, into runtime.Object, _ *storage.Preconditions, _ storage.ValidateObjectFunc, _ runtime.Object,
-	_ storage.DeleteOptions) error {
+func (o objects) Delete(ctx context.Context, key string, into runtime.Object, _ *storage.Preconditions, _ storage.ValidateObjectFunc,
+	_ runtime.Object, _ storage.DeleteOptions) error {
 	if err := o.Get(ctx, key, storage.GetOptions{}, into); err != nil {
 		return err
 	}

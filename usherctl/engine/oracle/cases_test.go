@@ -45,7 +45,7 @@ func cases(t *testing.T, s *server, file string) (requests []drawn) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		requests = append(requests, drawn{r, fmt.Sprintf("%s %s", r.Operation, r.SubResource), c.Differs})
+		requests = append(requests, drawn{Request: r, what: fmt.Sprintf("%s %s", r.Operation, r.SubResource), differs: c.Differs})
 	}
 	return requests
 }

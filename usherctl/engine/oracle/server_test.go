@@ -3,11 +3,14 @@
 //	server_test.go     the API server, one for all tests
 //	answer_test.go     answers in a form to compare, and their differences
 //	draw_test.go       random changes of objects, from the OpenAPI of their kinds
-//	random_test.go     random requests of all kinds
+//	random_test.go     random creations, updates, deletions and requests for subresources, of all kinds
+//	quota_test.go      random ResourceQuotas, and what is stored one after the other
+//	start_test.go      the same in older versions of Kubernetes
 //	cases_test.go      corners and custom resources: requests of testdata
 //	policies_test.go   random admission policies
 //	webhooks_test.go   random webhooks
-//	samples_test.go    samples and lessons, with usher's webhooks
+//	scenes_test.go     samples, lessons and cases as requests
+//	samples_test.go    them, with usher's webhooks
 package oracle
 
 import (
@@ -23,6 +26,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -157,21 +161,46 @@ func root(version string) string {
 	return "/apis/" + version
 }
 
-// store creates an object, or writes it if it is there, and its status.
+// storekeeper is who stores objects: usher lets them be.
+const storekeeper = "storekeeper"
+
+// store creates an object, in the place of one that is there, and writes its status. A Namespace that is there is changed.
 func (s *server) store(object *unstructured.Unstructured) error {
+	object = object.DeepCopy()
+	object.SetResourceVersion("")
+	err := s.create(object)
+	if apierrors.IsAlreadyExists(err) {
+		if object.GetKind() == "Namespace" {
+			err = s.write(object, admissionv1.Update, "")
+		} else if _, err = s.request(removal(object), false); err == nil {
+			err = s.create(object)
+		}
+	}
+	if status, has := object.Object["status"]; has && err == nil {
+		return s.storeStatus(object, status)
+	}
+	return err
+}
+
+// create creates an object that is not there.
+func (s *server) create(object *unstructured.Unstructured) error {
+	return s.write(object, admissionv1.Create, "")
+}
+
+func (s *server) write(object *unstructured.Unstructured, operation admissionv1.Operation, subresource string) error {
 	text, err := object.MarshalJSON()
 	if err != nil {
 		return err
 	}
-	r := engine.Request{Object: text, Operation: admissionv1.Create}
-	a, err := s.request(r, false)
-	if err != nil || a.Code != http.StatusCreated && a.Code != http.StatusConflict {
-		return fmt.Errorf("%s %s: %v %s", object.GetKind(), object.GetName(), err, a)
+	r := engine.Request{Object: text, Operation: operation, SubResource: subresource, User: storekeeper}
+	if subresource != "" {
+		r.Kind, r.Name, r.Namespace = object.GroupVersionKind(), object.GetName(), object.GetNamespace()
 	}
-	if status, has := object.Object["status"]; has {
-		return s.storeStatus(object, status)
+	a, err := s.request(s.asKubectl(r), false)
+	if err == nil && a.Code >= 300 {
+		err = &apierrors.StatusError{ErrStatus: metav1.Status{Reason: a.Reason, Message: fmt.Sprintf("%s %s: %s", object.GetKind(), object.GetName(), a)}}
 	}
-	return nil
+	return err
 }
 
 // remove deletes the object, if it is stored.
@@ -183,7 +212,8 @@ func (s *server) remove(t *testing.T, object *unstructured.Unstructured) {
 }
 
 func removal(object *unstructured.Unstructured) engine.Request {
-	return engine.Request{Operation: admissionv1.Delete, Kind: object.GroupVersionKind(), Name: object.GetName(), Namespace: object.GetNamespace()}
+	return engine.Request{Operation: admissionv1.Delete, Kind: object.GroupVersionKind(), Name: object.GetName(), Namespace: object.GetNamespace(),
+		User: storekeeper, Object: []byte(`{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`)}
 }
 
 // storeStatus writes the status of a stored object.
@@ -193,18 +223,7 @@ func (s *server) storeStatus(object *unstructured.Unstructured, status any) erro
 		return err
 	}
 	current.Object["status"] = status
-	text, err := current.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	a, err := s.request(engine.Request{
-		Object: text, Kind: object.GroupVersionKind(), Name: object.GetName(), Namespace: object.GetNamespace(),
-		Operation: admissionv1.Update, SubResource: "status",
-	}, false)
-	if err != nil || a.Code != http.StatusOK {
-		return fmt.Errorf("status of %s %s: %v %s", object.GetKind(), object.GetName(), err, a)
-	}
-	return nil
+	return s.write(current, admissionv1.Update, "status")
 }
 
 // stored reads an object.

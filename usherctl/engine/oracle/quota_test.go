@@ -1,0 +1,123 @@
+package oracle
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.dev/usher/usherctl/engine"
+)
+
+// quotas are random ResourceQuotas for a Namespace of its own.
+func quotas(d drawer, namespace string) (all []*unstructured.Unstructured) {
+	for i := range 1 + d.IntN(2) {
+		hard := object{}
+		for _, resource := range []string{"pods", "count/configmaps", "services", "services.loadbalancers", "services.nodeports", "count/jobs.batch",
+			"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "requests.example.com/gpu", "requests.cpu", "limits.memory", "requests.storage"} {
+			if d.chance(30) {
+				hard[resource] = one(d, "0", "1", "2", "3")
+			}
+		}
+		for resource, of := range map[string][]string{"requests.cpu": {"500m", "1500m"}, "limits.memory": {"2Gi", "3Gi"},
+			"requests.storage": {"1Gi", "0.5Gi"}} {
+			if hard[resource] != nil {
+				hard[resource] = of[i]
+			}
+		}
+		spec := object{"hard": hard}
+		if d.chance(30) {
+			spec["hard"] = object{"pods": one(d, "1", "2")}
+			spec["scopes"] = list(one(d, "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"))
+		}
+		if d.chance(15) {
+			spec["hard"], spec["scopes"] = object{"pods": "1"}, nil
+			spec["scopeSelector"] = object{"matchExpressions": list(object{"scopeName": "PriorityClass", "operator": "In", "values": list("high")})}
+		}
+		all = append(all, made("v1", "ResourceQuota", fmt.Sprintf("quota%d", i), namespace, object{"spec": spec}))
+	}
+	return all
+}
+
+// counted draws an object that quotas count.
+func counted(d drawer, name, namespace string) *unstructured.Unstructured {
+	resources := object{}
+	if d.chance(70) {
+		resources["requests"] = object{"cpu": one(d, "500m", "1"), "memory": "1Gi"}
+		resources["limits"] = object{"cpu": "2", "memory": one(d, "1Gi", "2Gi")}
+	}
+	if d.chance(20) {
+		resources["limits"] = object{"example.com/gpu": "1"}
+	}
+	pod := object{"containers": list(object{"name": "a", "image": "b", "resources": resources})}
+	if d.chance(30) {
+		pod["activeDeadlineSeconds"] = int64(60)
+	}
+	if d.chance(30) {
+		pod["priorityClassName"] = "high"
+	}
+	switch d.IntN(8) {
+	case 0:
+		return made("v1", "ConfigMap", name, namespace, object{})
+	case 1:
+		return made("v1", "Service", name, namespace, object{"spec": object{"type": one(d, "ClusterIP", "NodePort", "LoadBalancer"),
+			"ports": list(object{"port": int64(80)})}})
+	case 2:
+		return made("v1", "PersistentVolumeClaim", name, namespace, object{"spec": object{"accessModes": list("ReadWriteOnce"),
+			"storageClassName": one(d, "fast", "standard"), "resources": object{"requests": object{"storage": "1Gi"}}}})
+	case 3:
+		return made("batch/v1", "Job", name, namespace, object{"spec": object{"template": object{"spec": object{
+			"restartPolicy": "Never", "containers": list(object{"name": "a", "image": "b"})}}}})
+	}
+	return made("v1", "Pod", name, namespace, object{"spec": pod})
+}
+
+// TestQuotas: what objects of files use of a quota is what the API server counts as it stores them, one after the other.
+func TestQuotas(t *testing.T) {
+	s := theServer(t)
+	base, err := theCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("USHER_ORACLE_SEED=%d", seed)
+	codes := map[int]int{}
+	for i := range draws / 8 {
+		d, namespace := newDrawer(seed, 7_000_000+i), fmt.Sprintf("quota%d", i)
+		files := append([]*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{})}, quotas(d, namespace)...)
+		for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
+			if err := s.storeUncounted(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 6 {
+			o := counted(d, fmt.Sprintf("o%d", n), namespace)
+			judged := compare(t, s, engine.Cluster{Objects: slices.Concat(base, files)}, []drawn{request(o, fmt.Sprintf("%s, %d", namespace, n))})
+			for code := range judged {
+				codes[code]++
+			}
+			if judged[http.StatusCreated] == 0 {
+				continue
+			}
+			if err := s.store(o); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, o)
+		}
+	}
+	t.Logf("codes %v", codes)
+}
+
+// storeUncounted stores an object; of a ResourceQuota, nothing is used, as its controller would tell.
+func (s *server) storeUncounted(o *unstructured.Unstructured) error {
+	o = o.DeepCopy()
+	if hard, is, _ := unstructured.NestedMap(o.Object, "spec", "hard"); is {
+		used := object{}
+		for resource := range hard {
+			used[resource] = "0"
+		}
+		o.Object["status"] = object{"hard": hard, "used": used}
+	}
+	return s.store(o)
+}
