@@ -11,34 +11,29 @@ import (
 	"usher.dev/usher/usherctl/engine"
 )
 
-// quotas are random ResourceQuotas for a Namespace of its own.
-func quotas(d drawer, namespace string) (all []*unstructured.Unstructured) {
-	for i := range 1 + d.IntN(2) {
-		hard := object{}
-		for _, resource := range []string{"pods", "count/configmaps", "services", "services.loadbalancers", "services.nodeports", "count/jobs.batch",
-			"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "requests.example.com/gpu", "requests.cpu", "limits.memory", "requests.storage"} {
-			if d.chance(30) {
-				hard[resource] = one(d, "0", "1", "2", "3")
-			}
-		}
-		for resource, of := range map[string][]string{"requests.cpu": {"500m", "1500m"}, "limits.memory": {"2Gi", "3Gi"},
-			"requests.storage": {"1Gi", "0.5Gi"}} {
-			if hard[resource] != nil {
-				hard[resource] = of[i]
-			}
-		}
-		spec := object{"hard": hard}
+// quotaOf draws a ResourceQuota. Of several that are exceeded, the API server names any.
+func quotaOf(d drawer, namespace string) *unstructured.Unstructured {
+	hard := object{}
+	for _, resource := range []string{"pods", "count/configmaps", "services", "services.loadbalancers", "services.nodeports", "count/jobs.batch",
+		"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "requests.example.com/gpu"} {
 		if d.chance(30) {
-			spec["hard"] = object{"pods": one(d, "1", "2")}
-			spec["scopes"] = list(one(d, "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"))
+			hard[resource] = one(d, "0", "1", "2", "3")
 		}
-		if d.chance(15) {
-			spec["hard"], spec["scopes"] = object{"pods": "1"}, nil
-			spec["scopeSelector"] = object{"matchExpressions": list(object{"scopeName": "PriorityClass", "operator": "In", "values": list("high")})}
-		}
-		all = append(all, made("v1", "ResourceQuota", fmt.Sprintf("quota%d", i), namespace, object{"spec": spec}))
 	}
-	return all
+	for _, resource := range []string{"requests.cpu", "limits.memory", "requests.storage"} {
+		if d.chance(30) {
+			hard[resource] = one(d, "1500m", "2Gi")
+		}
+	}
+	spec := object{"hard": hard}
+	if d.chance(30) {
+		spec["hard"] = object{"pods": one(d, "1", "2")}
+		spec["scopes"] = list(one(d, "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"))
+	} else if d.chance(15) {
+		spec["hard"] = object{"pods": "1"}
+		spec["scopeSelector"] = object{"matchExpressions": list(object{"scopeName": "PriorityClass", "operator": "In", "values": list("high")})}
+	}
+	return made("v1", "ResourceQuota", "quota", namespace, object{"spec": spec})
 }
 
 // counted draws an object that quotas count.
@@ -85,7 +80,7 @@ func TestQuotas(t *testing.T) {
 	codes := map[int]int{}
 	for i := range draws / 8 {
 		d, namespace := newDrawer(seed, 7_000_000+i), fmt.Sprintf("quota%d", i)
-		files := append([]*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{})}, quotas(d, namespace)...)
+		files := []*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{}), quotaOf(d, namespace)}
 		for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
 			if err := s.storeUncounted(o); err != nil {
 				t.Fatal(err)
