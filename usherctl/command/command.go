@@ -17,6 +17,7 @@ import (
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/playground"
 	"usher.dev/usher/usherctl/policytest"
+	"usher.dev/usher/usherctl/probe"
 	"usher.dev/usher/usherctl/replay"
 	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/rules"
@@ -75,7 +76,7 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	addGroup(root, "Write and test policies",
 		review.Command(env, replay.Run), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), rules.Command(env), scaffold.Command(env))
-	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env))
+	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), probe.Command(env))
 	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
 	root.AddCommand(versionCommand(env))
 	completion(env).AddTo(root)

@@ -1,0 +1,115 @@
+package probe
+
+import (
+	"sync"
+	"time"
+)
+
+// generateName checks the decision about an object whose name is to be made.
+func generateName(r *run) {
+	if text(r.sample.Review.request(), "operation") != "CREATE" {
+		r.skip("it is not called for creations")
+		return
+	}
+	if !r.hook.Mutates {
+		r.skip("the API server has made the name when it asks validating webhooks")
+		return
+	}
+	review := r.sample.Review.withObject(func(object map[string]any) {
+		metadata := at(object, "metadata")
+		delete(metadata, "name")
+		metadata["generateName"] = "probe-"
+	}).with(func(q map[string]any) { delete(q, "name") })
+	a, x := r.client.review(r, review)
+	switch {
+	case x.Err == errSpent:
+	case a == nil:
+		r.fail(x, "an object with generateName is not answered: %s", x.outcome())
+	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
+		r.fail(x, "with a name it is %s, and with generateName %s", r.was.verdict(), a.verdict())
+	}
+}
+
+func dryRun(r *run) {
+	if r.hook.OnlyDryRuns {
+		r.skip("all requests are dry runs")
+		return
+	}
+	r.sameFor("as a dry run", r.sample.Review.with(func(q map[string]any) { q["dryRun"] = true }))
+}
+
+// repeated sends the very bytes again, and the same object in other requests.
+func repeated(r *run) {
+	x := r.client.send(r, &Exchange{Body: r.was.Exchange.Body})
+	r.compare("when it is sent again", x.read(), x)
+	for range 4 {
+		r.sameFor("in another request", r.sample.Review)
+	}
+}
+
+func alive(r *run) { r.sameFor("after all tests", r.sample.Review) }
+
+// sameFor fails, once, unless a review has the answer of the first sample.
+func (r *run) sameFor(when string, review Review) {
+	a, x := r.client.review(r, review)
+	r.compare(when, a, x)
+}
+
+func (r *run) compare(when string, a *Answer, x *Exchange) {
+	switch {
+	case len(r.result.Failures) > 0, x.Err == errSpent:
+	case a == nil:
+		r.fail(x, "%s it is not answered: %s", when, x.outcome())
+	case !a.same(r.was):
+		r.fail(x, "at first it was %s, and %s it is %s", r.was.verdict(), when, a.verdict())
+	}
+}
+
+// together is how many requests are sent at once.
+const together = 64
+
+func sideBySide(r *run) {
+	answers := make([]*Answer, together)
+	exchanges := make([]*Exchange, together)
+	var group sync.WaitGroup
+	for i := range together {
+		group.Go(func() { answers[i], exchanges[i] = r.client.review(r, r.sample.Review) })
+	}
+	group.Wait()
+	failed, other := 0, 0
+	var first *Exchange
+	for i, a := range answers {
+		switch {
+		case exchanges[i].Err == errSpent:
+			return
+		case a == nil:
+			failed++
+		case !a.same(r.was):
+			other++
+		default:
+			continue
+		}
+		if first == nil {
+			first = exchanges[i]
+		}
+	}
+	if first != nil {
+		r.fail(first, "of %d requests at once, %d failed and %d had another answer, such as: %s", together, failed, other, first.outcome())
+	}
+}
+
+func inTime(r *run) {
+	if r.hook.Timeout == 0 {
+		r.skip("no configuration is known")
+		return
+	}
+	slowest := r.was.Exchange
+	for range 3 {
+		if a, x := r.client.review(r, r.sample.Review); a != nil && x.Took < slowest.Took {
+			slowest = x // the fastest of some is what the webhook needs; the machine may be busy
+		}
+	}
+	if slowest.Took > r.hook.Timeout/4 {
+		r.fail(slowest, "the fastest of 4 answers took %s; timeoutSeconds is %d", slowest.Took.Round(time.Millisecond), int(r.hook.Timeout.Seconds()))
+	}
+}

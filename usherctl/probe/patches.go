@@ -1,0 +1,319 @@
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4" // by which the API server applies patches
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+func noPatch(r *run) {
+	if r.hook.Mutates {
+		r.skip("it is a mutating webhook")
+		return
+	}
+	for _, a := range r.answered() {
+		if len(a.Review.Response.Patch) > 0 || a.Review.Response.PatchType != nil {
+			r.fail(a.Exchange, "it is a validating webhook, and sends a patch")
+			return
+		}
+	}
+}
+
+func patchType(r *run) {
+	if !r.hook.Mutates {
+		r.skip("it is a validating webhook")
+		return
+	}
+	for _, a := range r.answered() {
+		patch, of := a.Review.Response.Patch, a.Review.Response.PatchType
+		switch {
+		case len(patch) > 0 && of == nil:
+			r.fail(a.Exchange, "there is a patch, and no patchType")
+		case len(patch) == 0 && of != nil:
+			r.fail(a.Exchange, "there is a patchType, and no patch: leave out both if nothing changes")
+		case of != nil && *of != "JSONPatch":
+			r.fail(a.Exchange, "patchType is %q: the API server knows only JSONPatch", *of)
+		default:
+			continue
+		}
+		return
+	}
+}
+
+// patched sends a review and returns the object with the patch of the answer; nil if there was no answer, a refusal, or a patch that does not
+// apply, which is the matter of other tests.
+func (r *run) patched(review Review) (object map[string]any, x *Exchange) {
+	a, x := r.client.review(r, review)
+	if a == nil || !a.Review.Response.Allowed {
+		return nil, x
+	}
+	object, err := apply(review, a.Review.Response.Patch)
+	if err != nil {
+		return nil, x
+	}
+	return object, x
+}
+
+// apply returns the object of a review with a patch.
+func apply(review Review, patch []byte) (object map[string]any, err error) {
+	document, err := json.Marshal(review.object())
+	if err != nil {
+		return nil, err
+	}
+	if len(patch) > 0 {
+		decoded, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, fmt.Errorf("it is no JSON patch: %w", err)
+		}
+		if document, err = decoded.Apply(document); err != nil {
+			return nil, err
+		}
+	}
+	err = utiljson.Unmarshal(document, &object)
+	return object, err
+}
+
+// changes says whether there is anything to test of a webhook's patches, and if not, why.
+func (r *run) changes() bool {
+	if !r.hook.Mutates {
+		r.skip("it is a validating webhook")
+		return false
+	}
+	if !slices.ContainsFunc(r.answered(), func(a *Answer) bool { return len(a.Review.Response.Patch) > 0 }) {
+		r.notJudged("it changes none of the samples: pass an object that it changes with --sample FILE")
+		return false
+	}
+	return true
+}
+
+func patchApplies(r *run) {
+	if !r.changes() {
+		return
+	}
+	bare := func(keys ...string) func(map[string]any) {
+		return func(object map[string]any) {
+			for _, key := range keys {
+				delete(at(object, "metadata"), key)
+			}
+		}
+	}
+	for _, s := range r.hook.Samples {
+		for _, form := range []struct {
+			what   string
+			review Review
+		}{{"as it is", s.Review}, {"without annotations", s.Review.withObject(bare("annotations"))},
+			{"without labels and annotations", s.Review.withObject(bare("labels", "annotations"))}} {
+			what, review := form.what, form.review
+			a, x := r.client.review(r, review)
+			if a == nil {
+				if x.Err != errSpent {
+					r.fail(x, "%s %s is not answered: %s", s.Source, what, x.outcome())
+				}
+				return
+			}
+			if _, err := apply(review, a.Review.Response.Patch); err != nil && len(r.result.Failures) == 0 {
+				r.fail(x, "the patch for %s %s does not apply: %v\n%s", s.Source, what, err, short(string(a.Review.Response.Patch)))
+			}
+		}
+	}
+}
+
+// unknownFields adds fields to the object wherever it has some, and looks for them afterwards.
+func unknownFields(r *run) {
+	if !r.changes() {
+		return
+	}
+	const key = "probeField"
+	for _, s := range r.hook.Samples {
+		review := s.Review.withObject(func(object map[string]any) {
+			object[key] = "kept"
+			if spec, is := object["spec"].(map[string]any); is {
+				spec[key] = map[string]any{"a": "kept"}
+			}
+			_, all := containers(object)
+			for _, c := range all {
+				if c, is := c.(map[string]any); is {
+					c[key] = []any{"kept"}
+				}
+			}
+		})
+		object, x := r.patched(review)
+		if object == nil {
+			continue
+		}
+		if lost := missing("", review.object(), object, key); lost != "" {
+			r.fail(x, "of %s, %s is lost: patch what you change, and not what you have decoded", s.Source, lost)
+			return
+		}
+	}
+}
+
+// missing returns the path of the first field of a name that is in a value and not in another one.
+func missing(path string, before, after any, key string) string {
+	switch before := before.(type) {
+	case map[string]any:
+		now, _ := after.(map[string]any)
+		for k, value := range before {
+			if at := path + "/" + k; k == key && !reflect.DeepEqual(now[k], value) {
+				return at
+			} else if lost := missing(at, value, now[k], key); k != key && lost != "" {
+				return lost
+			}
+		}
+	case []any:
+		now, _ := after.([]any)
+		for i, value := range before {
+			if lost := missing(fmt.Sprintf("%s/%d", path, i), value, named(now, value, i), key); lost != "" {
+				return lost
+			}
+		}
+	}
+	return ""
+}
+
+// named returns the element of a list that has the name of another one, or else the i-th.
+func named(list []any, like any, i int) any {
+	if like, is := like.(map[string]any); is && like["name"] != nil {
+		for _, e := range list {
+			if e, is := e.(map[string]any); is && e["name"] == like["name"] {
+				return e
+			}
+		}
+		return nil
+	}
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// otherContainers puts a container before and one behind those of the sample.
+func otherContainers(r *run) {
+	if !r.changes() {
+		return
+	}
+	if _, all := containers(r.sample.Review.object()); len(all) == 0 {
+		r.skip("the object has no containers")
+		return
+	}
+	plain, _ := r.patched(r.sample.Review)
+	foreign := func(name string) map[string]any {
+		return map[string]any{"name": name, "image": "registry.example.com/" + name + ":1", "env": []any{map[string]any{"name": "PROBE", "value": name}}}
+	}
+	review := r.sample.Review.withObject(func(object map[string]any) {
+		spec, all := containers(object)
+		spec["containers"] = append(append([]any{foreign("probe-before")}, all...), foreign("probe-behind"))
+	})
+	object, x := r.patched(review)
+	if object == nil || plain == nil {
+		r.notJudged("the object with two more containers is not allowed: %s", x.outcome())
+		return
+	}
+	_, now := containers(object)
+	for _, name := range []string{"probe-before", "probe-behind"} {
+		c, _ := named(now, map[string]any{"name": name}, 0).(map[string]any)
+		if c == nil || c["image"] != foreign(name)["image"] {
+			r.fail(x, "the container %s, which somebody else added, is lost or is another one", name)
+		}
+	}
+	_, before := containers(plain)
+	for _, c := range before {
+		if c, is := c.(map[string]any); is && len(r.result.Failures) == 0 && !reflect.DeepEqual(named(now, c, 0), any(c)) {
+			r.fail(x, "with a container of somebody else before it, the container %v is changed in another way", c["name"])
+		}
+	}
+}
+
+func idempotent(r *run) {
+	if !r.changes() {
+		return
+	}
+	for _, s := range r.hook.Samples {
+		if object, _ := r.patched(s.Review); object != nil {
+			r.unchanged(s.Source, s.Review.with(func(q map[string]any) { q["object"] = object }), object)
+		}
+	}
+}
+
+// unchanged fails unless a review of an object that was changed already is allowed and changes nothing.
+func (r *run) unchanged(source string, review Review, object map[string]any) {
+	a, x := r.client.review(r, review)
+	switch {
+	case len(r.result.Failures) > 0, x.Err == errSpent:
+		return
+	case a == nil:
+		r.fail(x, "%s, changed already, is not answered: %s", source, x.outcome())
+		return
+	case !a.Review.Response.Allowed:
+		r.fail(x, "%s, changed already, is %s", source, a.verdict())
+		return
+	}
+	if again, err := apply(review, a.Review.Response.Patch); err == nil && !reflect.DeepEqual(again, object) {
+		r.fail(x, "%s, changed already, is changed again: %s", source, short(string(a.Review.Response.Patch)))
+	}
+}
+
+// rounds sends the object as the API server stores it, under another name and with another container.
+func rounds(r *run) {
+	if !r.changes() {
+		return
+	}
+	judged := false
+	for _, s := range r.hook.Samples {
+		object, _ := r.patched(s.Review)
+		if object == nil || s.Judge == nil {
+			continue
+		}
+		raw, err := json.Marshal(object)
+		if err != nil {
+			continue
+		}
+		stored, refused, _ := s.Judge(r, raw)
+		var now map[string]any
+		if refused != "" || utiljson.Unmarshal(stored, &now) != nil || now == nil {
+			continue // see valid
+		}
+		judged = true
+		if text(s.Review.request(), "operation") == "CREATE" {
+			at(now, "metadata")["name"] = "probe-renamed"
+		}
+		r.unchanged(s.Source+", as it is stored under another name", s.Review.with(func(q map[string]any) {
+			q["object"], q["name"] = now, at(now, "metadata")["name"]
+		}), now)
+	}
+	if !judged {
+		r.notJudged("of none of the samples it is known how the API server stores it")
+	}
+}
+
+func valid(r *run) {
+	if !r.changes() {
+		return
+	}
+	why := "of none of the samples it is known what the API server says of it"
+	for _, s := range r.hook.Samples {
+		object, x := r.patched(s.Review)
+		if object == nil || s.Judge == nil {
+			continue
+		}
+		raw, err := json.Marshal(object)
+		if err != nil {
+			continue
+		}
+		if _, refused, unknown := s.Judge(r, raw); refused != "" {
+			r.fail(x, "the API server refuses %s as it was changed: %s", s.Source, refused)
+			return
+		} else if unknown == "" {
+			why = ""
+		} else {
+			why = unknown
+		}
+	}
+	if why != "" {
+		r.notJudged("%s", why)
+	}
+}

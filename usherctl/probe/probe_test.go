@@ -1,0 +1,103 @@
+package probe
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/usherctl/engine"
+)
+
+// nowhere are streams of tests that read files.
+var nowhere = cli.Streams{In: strings.NewReader("")}
+
+// TestShippedSamples: the API server accepts each object that is sent.
+func TestShippedSamples(t *testing.T) {
+	plain, err := engine.New(t.Context(), engine.Cluster{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for _, d := range Shipped() {
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		if v := plain.Judge(t.Context(), engine.Request{Object: d.JSON, Operation: "CREATE", New: true, Strict: true}); !v.Allowed() {
+			t.Errorf("%s: %s", d.Source, v.Refusal.Message)
+		}
+	}
+}
+
+// TestBounds: no more requests are sent than the bound allows, and tests that it cut short are not judged.
+func TestBounds(t *testing.T) {
+	h, asked := counting(t)
+	notJudged, passed := 0, 0
+	Run(t.Context(), &h.Hook, Tests(), Bound{40, 1 << 36, 1}, func(res Result) {
+		if res.NotJudged != "" {
+			notJudged++
+		} else if len(res.Failures) == 0 && res.Skipped == "" {
+			passed++
+		}
+	})
+	if n := asked.Load(); n > 40 || notJudged < 10 || passed == 0 {
+		t.Errorf("%d requests were sent of 40; %d tests passed and %d are not judged", n, passed, notJudged)
+	}
+}
+
+// TestCurl: the command of a request is one that a shell reads as it is meant, or none.
+func TestCurl(t *testing.T) {
+	const at = "https://127.0.0.1:1/a"
+	for _, test := range []struct {
+		x    Exchange
+		want string
+	}{
+		{Exchange{Method: "GET"}, "curl -sk -X GET " + at},
+		{Exchange{Method: "POST", Body: []byte(`{"a":"it's"}`)}, `curl -sk -H 'Content-Type: application/json' --data-binary '{"a":"it'\''s"}' ` + at},
+		{Exchange{Method: "POST", Body: []byte("\x1f\x8b")}, ""},
+		{Exchange{Method: "POST", Body: make([]byte, maxShown+1)}, ""},
+	} {
+		if got := test.x.Curl(at); got != test.want {
+			t.Errorf("%s\nwant %s", got, test.want)
+		}
+	}
+}
+
+// FuzzAnswer: any answer is read without a panic, and described in a line or two.
+func FuzzAnswer(f *testing.F) {
+	f.Add(200, []byte(`{"response":{"allowed":true,"patch":"W10="}}`))
+	f.Add(500, []byte("no"))
+	f.Add(200, []byte(`{"response":{"allowed":false,"status":{"message":"\u0000"}}}`))
+	sample, _ := json.Marshal(map[string]any{"request": map[string]any{"object": map[string]any{}}})
+	f.Fuzz(func(_ *testing.T, code int, answer []byte) {
+		x := &Exchange{Code: code, Answer: answer, Body: sample}
+		_ = x.outcome()
+		if a := x.read(); a != nil {
+			_, _ = a.applied()
+			_ = a.same(a)
+		}
+	})
+}
+
+// counting returns a webhook that allows everything and counts its requests.
+func counting(t *testing.T) (*registered, *atomic.Int64) {
+	t.Helper()
+	asked := new(atomic.Int64)
+	s := shape{decide: allow}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	h, err := unregistered(server.URL, true, place{})
+	if err == nil {
+		err = h.addSamples(t.Context(), nil, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, asked
+}

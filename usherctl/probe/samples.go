@@ -1,0 +1,216 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.dev/usher/usherctl/engine"
+	"usher.dev/usher/usherctl/requests"
+)
+
+//go:embed samples.yaml
+var shipped []byte
+
+// Shipped returns the objects that are sent if there are no others.
+func Shipped() []requests.Document { return requests.Read("samples", bytes.NewReader(shipped)) }
+
+// maxSamples bounds the objects that are sent of those that are shipped.
+const maxSamples = 2
+
+// addSamples adds to a webhook the requests for which the API server calls it, by its own code: of the given objects all, and of those that are
+// shipped the first.
+func (c *registered) addSamples(ctx context.Context, given []requests.Document, dryRun bool) error {
+	plain, err := engine.New(ctx, engine.Cluster{Objects: c.cluster(given)})
+	if err != nil {
+		return err
+	}
+	calling, err := engine.New(ctx, engine.Cluster{Objects: append(c.cluster(given), c.configuration)})
+	if err != nil {
+		return err
+	}
+	defer calling.Close()
+	for _, d := range given {
+		if isDefinition(d) {
+			continue
+		}
+		if s, called := sampleOf(ctx, calling, plain, d, dryRun); called {
+			c.Samples = append(c.Samples, s)
+		} else {
+			c.uncalled = append(c.uncalled, d.Source)
+		}
+	}
+	most := maxSamples
+	if c.Configuration == "" {
+		most = 1 // nothing says that it is called for others than Pods
+	}
+	for _, d := range Shipped() {
+		if len(c.Samples) >= most || len(given) > 0 && c.Configuration == "" {
+			break
+		}
+		d.JSON = labelled(d.JSON, c.objects)
+		if s, called := sampleOf(ctx, calling, plain, d, dryRun); called {
+			c.Samples = append(c.Samples, s)
+		}
+	}
+	return nil
+}
+
+// cluster returns the objects on which the decision depends: namespaces that the selectors choose, and the definitions of custom resources
+// among the given documents.
+func (c *registered) cluster(given []requests.Document) []*unstructured.Unstructured {
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	namespace.SetName("default")
+	namespace.SetLabels(chosen(c.namespaces))
+	limits := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "LimitRange",
+		"metadata": map[string]any{"name": "defaults", "namespace": "default"},
+		"spec": map[string]any{"limits": []any{map[string]any{"type": "Container",
+			"default": map[string]any{"ephemeral-storage": "1Gi"}, "defaultRequest": map[string]any{"ephemeral-storage": "64Mi"}}}}}}
+	all := []*unstructured.Unstructured{namespace, limits}
+	for _, d := range given {
+		object := &unstructured.Unstructured{}
+		if isDefinition(d) && json.Unmarshal(d.JSON, &object.Object) == nil {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
+// chosen returns labels that a selector chooses, as far as labels can do it.
+func chosen(s *metav1.LabelSelector) map[string]string {
+	all := map[string]string{}
+	if s == nil {
+		return all
+	}
+	for key, value := range s.MatchLabels {
+		all[key] = value
+	}
+	for _, e := range s.MatchExpressions {
+		switch {
+		case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
+			all[e.Key] = e.Values[0]
+		case e.Operator == metav1.LabelSelectorOpExists:
+			all[e.Key] = "true"
+		}
+	}
+	return all
+}
+
+// tried are the requests for an object that are tried in turn until one is sent to the webhook.
+var tried = []struct {
+	operation   admissionv1.Operation
+	subresource string
+	what        string
+}{
+	{admissionv1.Create, "", "the creation of"}, {admissionv1.Update, "", "an update of"}, {admissionv1.Update, "status", "an update of the status of"},
+	{admissionv1.Delete, "", "the deletion of"},
+}
+
+// sampleOf returns the request with an object for which the webhook is called.
+func sampleOf(ctx context.Context, calling, plain *engine.Engine, d requests.Document, dryRun bool) (Sample, bool) {
+	var object unstructured.Unstructured
+	if d.Err != nil || json.Unmarshal(d.JSON, &object.Object) != nil || object.GetKind() == "" {
+		return Sample{}, false
+	}
+	for _, t := range tried {
+		user, groups := "probe@example.com", []string{"system:authenticated"}
+		if object.GetKind() == "Node" {
+			user, groups = "system:node:"+object.GetName(), append(groups, "system:nodes")
+		}
+		request := engine.Request{Operation: t.operation, SubResource: t.subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
+			Namespace: object.GetNamespace(), User: user, Groups: groups, DryRun: dryRun, New: t.operation == admissionv1.Create}
+		if t.operation != admissionv1.Delete {
+			request.Object = d.JSON
+		}
+		if t.operation != admissionv1.Create {
+			request.Old = older(object)
+		}
+		verdict := calling.Judge(ctx, request)
+		if len(verdict.Calls) == 0 {
+			continue
+		}
+		review, err := ReadReview(verdict.Calls[0].Review)
+		if err != nil {
+			continue
+		}
+		delete(at(review.object(), "metadata"), "managedFields")
+		source := fmt.Sprintf("%s %s %s", t.what, article(object.GetKind()), object.GetName())
+		return Sample{Source: source, Review: review, Judge: judged(plain, request)}, true
+	}
+	return Sample{}, false
+}
+
+// labelled returns an object with the labels that a selector asks for.
+func labelled(raw json.RawMessage, s *metav1.LabelSelector) json.RawMessage {
+	var object unstructured.Unstructured
+	if json.Unmarshal(raw, &object.Object) != nil || s == nil {
+		return raw
+	}
+	object.SetLabels(labels.Merge(object.GetLabels(), chosen(s)))
+	if changed, err := object.MarshalJSON(); err == nil {
+		return changed
+	}
+	return raw
+}
+
+// older returns the object as it may have been before an update.
+func older(object unstructured.Unstructured) []byte {
+	old := object.DeepCopy()
+	annotations := old.GetAnnotations()
+	delete(annotations, "example.com/note")
+	old.SetAnnotations(annotations)
+	raw, err := old.MarshalJSON()
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return raw
+}
+
+func article(kind string) string {
+	if strings.ContainsAny(kind[:1], "AEIOU") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// judged returns the API server's judgement of the object of a request in another form.
+func judged(plain *engine.Engine, request engine.Request) func(context.Context, json.RawMessage) (json.RawMessage, string, string) {
+	return func(ctx context.Context, object json.RawMessage) (stored json.RawMessage, refused, unknown string) {
+		changed := request
+		changed.Object = object
+		if request.Operation == admissionv1.Delete {
+			return nil, "", "a deletion has no object"
+		}
+		verdict := plain.Judge(ctx, changed)
+		if !verdict.Allowed() {
+			return nil, verdict.Refusal.Message, ""
+		}
+		return verdict.Object, "", strings.Join(verdict.Unjudged, "; ")
+	}
+}
+
+// checkGiven returns an error for a document that cannot be sent.
+func checkGiven(given []requests.Document) error {
+	for _, d := range given {
+		if d.Err != nil {
+			return fmt.Errorf("--sample %w", d.Err)
+		}
+		if d.IsReview() {
+			return errors.New("--sample " + d.Source + ": pass the manifest of an object, not an AdmissionReview: its review is made as the API server makes it")
+		}
+	}
+	return nil
+}
+
+func isDefinition(d requests.Document) bool {
+	return bytes.Contains(d.JSON, []byte(`"kind":"CustomResourceDefinition"`))
+}
