@@ -17,7 +17,7 @@ func completion(env tool.Env) cli.Completion {
 		"namespace": flags.CompleteNamespaces,
 		"output":    cli.Values("text", "json", "junit"), "operation": cli.Values("CREATE", "UPDATE", "DELETE", "CONNECT"),
 		"cluster": cli.Values("files", "api"), "type": cli.Values("mutating", "validating"), "sample": cli.Manifests, "ca-file": cli.Manifests,
-		"config":  cli.Manifests, "filename": cli.Manifests, "old": cli.Manifests,
+		"config": cli.Manifests, "filename": cli.Manifests, "old": cli.Manifests,
 		"cluster-dir": cli.Directories, "dir": cli.Directories, "export": cli.Directories, "static-dir": cli.Directories,
 	}
 	outputs := map[string]cobra.CompletionFunc{
