@@ -4,14 +4,20 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v2"
+	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/internal/answer"
 	"usher.dev/usher/internal/printable"
 )
 
+// yamlOf returns JSON as YAML; empty if it is none. The parser of YAML, which sigs.k8s.io/yaml reads JSON with, takes as long as all the rest.
 func yamlOf(object []byte) string {
-	text, _ := yaml.JSONToYAML(object)
+	var value any
+	if kjson.UnmarshalCaseSensitivePreserveInts(object, &value) != nil {
+		return ""
+	}
+	text, _ := yaml.Marshal(value)
 	return string(text)
 }
 
