@@ -66,7 +66,7 @@ const maxMessage = 1 << 20
 
 var (
 	// problemInMessage matches the beginning of a problem in the message of a status: STEP: FIELD: TYPE
-	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |; )([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` +
+	problemInMessage = regexp.MustCompile(`(?:^|^message: |denied the request: |;\s+)([a-z0-9]+(?:-[a-z0-9]+)*): ((?:[^\s:"\[]|\[[^\]\n]*\])+): (` +
 		fieldTypes + `)(?::\s+)?`)
 	// problemInCause matches a cause, which is all that kubectl shows of an Invalid: FIELD: TYPE: ... (usher, step STEP, refusal ID)
 	problemInCause = regexp.MustCompile(`((?:[^\s:"\[]|\[[^\]\n]*\])+): (` + fieldTypes +

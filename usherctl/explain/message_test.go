@@ -45,6 +45,9 @@ func TestParseRefusal(t *testing.T) {
 		{"usherctl review", `    message: denied-names: metadata.name: Forbidden: no; label-rules: metadata.labels[team]: Required value: rule team: ` +
 			`set it (refusal 00000001)`,
 			ByUsher, "", "00000001", "denied-names|metadata.name|Forbidden|no\nlabel-rules|metadata.labels[team]|Required value|rule team: set it"},
+		{"usherctl review, a problem a line", "    message: denied-names: metadata.name: Forbidden: no;\n             label-rules: metadata.labels[team]: Required value: rule team: " +
+			`set it (refusal 00000001)`,
+			ByUsher, "", "00000001", "denied-names|metadata.name|Forbidden|no\nlabel-rules|metadata.labels[team]|Required value|rule team: set it"},
 		{"a log", `label-rules: metadata.labels[team]: Required value: rule team: set it (refusal 00000002)`, ByUsher, "", "00000002",
 			"label-rules|metadata.labels[team]|Required value|rule team: set it"},
 		{"a line that was broken", "admission webhook \"validate-pods.usher.dev\" denied the request: denied-names: metadata.name: Forbidden:\n    no " +

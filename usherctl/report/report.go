@@ -162,6 +162,7 @@ type Call struct {
 
 	Before    json.RawMessage `json:"-"` // the object as it was sent; asked for with Choice.Documents
 	Review    []byte          `json:"-"` // the AdmissionReview; asked for with Choice.Recorded
+	Validates bool            `json:"-"` // of a webhook that is not usher's: it changes nothing
 	FailedFor []string        `json:"-"` // what the step that failed asked for, and is not known here
 
 	// What follows is of a webhook that an API server called, as its audit event recorded it, and Path is empty.

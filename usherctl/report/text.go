@@ -149,12 +149,26 @@ func callText(b *strings.Builder, c Call, style Style) {
 
 func callDetails(b *strings.Builder, c Call, style Style) {
 	answer.Lines(b, "untouched: ", c.Untouched)
-	answer.Lines(b, "message: ", c.Message)
+	answer.Lines(b, "message: ", c.problems())
 	answer.Lines(b, style.Paint(answer.Yellow, "warning: "), c.Warnings...)
 	if !style.Patch {
 		return
 	}
 	answer.Patch(b, c.Patch)
+}
+
+// problems returns the message of a call, with each problem of a step on a line of its own.
+func (c Call) problems() string {
+	var all []string
+	for _, s := range c.Steps {
+		for _, refused := range s.Refused {
+			all = append(all, s.Name+": "+refused)
+		}
+	}
+	if id, is := strings.CutPrefix(c.Message, strings.Join(all, "; ")); is {
+		return strings.Join(all, ";\n         ") + id
+	}
+	return c.Message
 }
 
 // pluginsText names the plug-ins of the API server that changed or refused an object.

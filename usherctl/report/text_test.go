@@ -33,3 +33,16 @@ func TestWebhooksSummary(t *testing.T) {
 		}
 	}
 }
+
+// TestProblems: each problem has a line of its own, which ends as in the message that the API server shows.
+func TestProblems(t *testing.T) {
+	var out strings.Builder
+	steps := []Step{{Name: "a"}, {Name: "b", Refused: []string{"f: bad; worse", "g: no"}}, {Name: "c", Refused: []string{"h: no"}}}
+	Text(&out, Report{Sections: Sections{Calls: []Call{{Steps: steps, Message: "b: f: bad; worse; b: g: no; c: h: no (refusal 1)"}, {Steps: steps, Message: "else"}}}}, Style{})
+	if want := "    message: b: f: bad; worse;\n             b: g: no;\n             c: h: no (refusal 1)\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+	if !strings.Contains(out.String(), "    message: else\n") {
+		t.Errorf("not as it is: %s", &out)
+	}
+}
