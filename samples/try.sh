@@ -19,6 +19,9 @@ serving() {
 	exit 2
 }
 
+# shows prints what a case of the shelf shows, after a colon.
+shows() { sed -n "s#^| \[$1\]([^|]*| \(.*\) |[^|]*|\$#: \1#p" samples/README.md; }
+
 shelf() { sed -n 's/^| \[\([^]]*\)\].*/\1/p' samples/README.md; }
 everything() { shelf; (cd test/testdata/reviews && ls -- */*.json | sed 's/\.json$//'); }
 
@@ -28,7 +31,8 @@ choose() {
 }
 
 cases=
-[ $# -gt 0 ] || cases='mutate-pods/lifespan-three validate-pods/denied-names mutate-nodes/overcommit'
+more=
+[ $# -gt 0 ] || cases='mutate-pods/environment validate-pods/denied-names mutate-nodes/overcommit' more='; make try CASE=all posts all of samples/README.md'
 [ "$*" != all ] || { cases=$(shelf) && shift; }
 for word in "$@"; do
 	chosen=$(choose "${word%.json}") || {
@@ -72,7 +76,7 @@ total=0 allowed=0 changed=0 denied=0 other=0
 for case in $cases; do
 	file=samples/reviews/$case.json
 	[ -f "$file" ] || file=test/testdata/reviews/$case.json
-	printf '\n%s\n' "$case"
+	printf '\n%s%s\n' "$case" "$(shows "$case")"
 	total=$((total + 1)) answer=
 	post "$case"
 	case $? in
@@ -82,4 +86,4 @@ for case in $cases; do
 	esac
 	case $answer in *'"patchType"'*) changed=$((changed + 1)) ;; esac
 done
-[ "$total" -eq 1 ] || printf '\n%s reviews: %s allowed (%s changed), %s denied, %s not answered as a review\n' "$total" "$allowed" "$changed" "$denied" "$other"
+[ "$total" -eq 1 ] || printf '\n%s reviews: %s allowed (%s changed), %s denied, %s not answered as a review%s\n' "$total" "$allowed" "$changed" "$denied" "$other" "$more"
