@@ -66,7 +66,7 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 // warnDropped adds warnings of the fields of a patch that the API server drops.
 func warnDropped(call *report.Call, d handlers.Decision, after json.RawMessage) {
 	gvk := schema.GroupVersionKind(d.Request.Kind)
-	call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), unknown(d.Request.Object.Sent(), typeOf(gvk, nil)), after)...)
+	call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), d.Request.Object.Sent(), after)...)
 }
 
 func callKey(w engine.Registered) string { return w.Configuration + "/" + w.Name }
@@ -111,17 +111,17 @@ var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // requestOf returns the request to the API server that an AdmissionReview of a manifest stands for.
 func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Request {
-	manifest := objectOf(d.JSON)
-	r := engine.Request{Kind: manifest.GroupVersionKind(), Name: req.Name, Namespace: req.Namespace, SubResource: req.SubResource,
+	r := engine.Request{Kind: schema.GroupVersionKind(req.Kind), Name: req.Name, Namespace: req.Namespace, SubResource: req.SubResource,
 		Operation: req.Operation, User: req.UserInfo.Username, Groups: req.UserInfo.Groups, DryRun: req.DryRun, Strict: strict, Record: true}
 	if req.Object != nil {
 		r.Object = req.Object.Bytes()
 	}
-	switch {
-	case r.SubResource == "" && r.Operation == admissionv1.Create:
+	if r.SubResource == "" && r.Operation == admissionv1.Create {
 		r.New = true
 		return r
-	case schema.GroupVersionKind(req.Kind) == r.Kind && req.OldObject != nil:
+	}
+	manifest := objectOf(d.JSON)
+	if r.Kind = manifest.GroupVersionKind(); schema.GroupVersionKind(req.Kind) == r.Kind && req.OldObject != nil {
 		r.Old = req.OldObject.Bytes()
 		return r
 	}

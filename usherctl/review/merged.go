@@ -41,20 +41,20 @@ func refusing(v engine.Verdict) []report.Plugin {
 
 // merged returns an object as it was sent, with what plug-ins and webhooks changed: defaults are no changes.
 func merged(sent json.RawMessage, changes []engine.Change) json.RawMessage {
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c engine.Change) bool { return Routine(c.Plugin) })
+	if len(changes) == 0 {
+		return sent
+	}
 	now, err := requests.DecodeJSON(sent)
 	if err != nil {
 		return sent
 	}
-	changed := false
 	for _, change := range changes {
 		before, errBefore := requests.DecodeJSON(change.Before)
 		after, errAfter := requests.DecodeJSON(change.After)
-		if errBefore == nil && errAfter == nil && !Routine(change.Plugin) {
-			now, changed = merge(now, before, after), true
+		if errBefore == nil && errAfter == nil {
+			now = merge(now, before, after)
 		}
-	}
-	if !changed {
-		return sent
 	}
 	text, err := json.Marshal(now)
 	if err != nil {

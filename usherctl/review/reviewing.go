@@ -70,7 +70,7 @@ func (r *reviewing) printReviews(documents []requests.Document) error {
 // asReview returns the AdmissionReview of a document, unless nothing has the subresource of the flags.
 func (r *reviewing) asReview(d requests.Document) ([]byte, error) {
 	object := &unstructured.Unstructured{}
-	if d.Err == nil && !d.IsReview() && json.Unmarshal(d.JSON, &object.Object) == nil {
+	if r.o.SubResource != "" && d.Err == nil && !d.IsReview() && json.Unmarshal(d.JSON, &object.Object) == nil {
 		if err := requests.CheckSubresource(r.o.SubResource, object.GroupVersionKind().GroupKind(), r.routes); err != nil {
 			return nil, fmt.Errorf("--%w", err)
 		}

@@ -33,12 +33,17 @@ func (r *reviewed) warnUnknown(make func() any) {
 	}
 	r.Unknown = unknown(r.Before, make)
 	last := &r.Calls[len(r.Calls)-1]
-	last.Warnings = append(last.Warnings, dropped(make, r.Unknown, r.After)...)
+	last.Warnings = append(last.Warnings, dropped(make, r.Before, r.After)...)
 }
 
 // dropped warns of the fields of the result of a patch that the type does not know, and the object did not have.
-func dropped(make func() any, had []string, after json.RawMessage) (warnings []string) {
-	for _, field := range unknown(after, make) {
+func dropped(make func() any, before, after json.RawMessage) (warnings []string) {
+	fields := unknown(after, make)
+	if len(fields) == 0 {
+		return nil
+	}
+	had := unknown(before, make)
+	for _, field := range fields {
 		if !slices.Contains(had, field) {
 			warnings = append(warnings, fmt.Sprintf("the result has an %s: the API server drops it silently", field))
 		}
