@@ -17,12 +17,13 @@ import (
 	"usher.dev/usher/server/recording"
 	"usher.dev/usher/usherctl/learn"
 	"usher.dev/usher/usherctl/requests"
+	"usher.dev/usher/usherctl/review"
 	"usher.dev/usher/usherctl/tool"
 )
 
 // options are the flags of usherctl playground.
 type options struct {
-	listen, config, clusterDir, gates, recording string
+	listen, config, clusterDir, answers, gates, recording string
 }
 
 // Command is `usherctl playground`.
@@ -37,6 +38,8 @@ and why an object is refused. It needs no cluster and no network, and what is ty
 	c.Flags().StringVar(&o.config, "config", "", "policy file to begin with (default: the embedded policy)")
 	c.Flags().StringVar(&o.clusterDir, "cluster-dir", "",
 		"directory of manifests that stand for the cluster, to begin with (default: the sample cluster)")
+	c.Flags().StringVar(&o.answers, "answers", "",
+		"file with the answers of webhooks that are not usher's (default: what they are called for is not judged)")
 	c.Flags().StringVar(&o.gates, "feature-gates", samples.FeatureGates(), "feature gates to begin with (default: those of make run)")
 	c.Flags().Lookup("feature-gates").DefValue = "" // too long for a help
 	c.Flags().StringVar(&o.recording, "recording", "",
@@ -50,6 +53,10 @@ func serve(ctx context.Context, env tool.Env, o options) error {
 	start, err := o.start(env.Suites.Names()[0])
 	if err != nil {
 		return err
+	}
+	answers, err := review.ReadAnswers(o.answers)
+	if err != nil {
+		return fmt.Errorf("--answers %w", err)
 	}
 	listener, err := listenHere(o.listen)
 	if err != nil {
@@ -65,7 +72,7 @@ func serve(ctx context.Context, env tool.Env, o options) error {
 	if hosts[0] != hosts[2] {
 		shown = hosts[0] // localhost may be another address
 	}
-	handler := New(Options{Suites: env.Suites, Version: env.Version, Start: start, Examples: examples(),
+	handler := New(Options{Suites: env.Suites, Version: env.Version, Start: start, Examples: examples(), Answers: answers,
 		Lessons: lessons, Tools: learn.ToolsOf(env, ""), Records: o.records()}, hosts)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	_, _ = fmt.Fprintf(env.Out, "usherctl playground: http://%s   (Ctrl-C ends it)\n", shown)

@@ -31,15 +31,17 @@ type instance struct {
 	routes  []admit.Route
 	objects []*unstructured.Unstructured // of the cluster, and those of the input that count as stored
 	pool    *review.Pool
+	answers []review.GivenAnswer
 	missing review.MissingRecorder // what steps have asked for that is not known
 }
 
 // instances keeps the instances that were used last.
 type instances struct {
-	suites suite.List
-	pool   review.Pool
-	mu     sync.Mutex // one person types
-	last   []keyed
+	suites  suite.List
+	answers []review.GivenAnswer
+	pool    review.Pool
+	mu      sync.Mutex // one person types
+	last    []keyed
 }
 
 type keyed struct {
@@ -100,7 +102,7 @@ func (w *instances) open(ctx context.Context, in Input, given []manifest.Object)
 	if made.Instance, err = suite.Load(suite.Setup{Suites: suites, Policy: policy, Gates: gates, Cluster: from}); err != nil {
 		return nil, clusterProblems(err)
 	}
-	made.routes, made.pool = made.Routes(), &w.pool
+	made.routes, made.pool, made.answers = made.Routes(), &w.pool, w.answers
 	stored, _ := manifest.Read("cluster", []byte(in.Cluster)) // what cannot be read is a problem of Load
 	made.objects = review.Objects(append(stored, given...))
 	return made, nil
@@ -132,7 +134,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	catalogue := requests.NewCatalogue(w.Suites.Table(suite.NoPolicy, w.Gates))
 	documents := requests.Read("-", strings.NewReader(in.Object))
 	documents = w.withPods(documents, options)
-	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Setting: onPage}
+	chooser := review.Chooser{Routes: review.Explained(w.of(in.Path)), Path: onlyPath(in.Path), Answers: w.answers, Setting: onPage}
 	cluster := review.Cluster{Objects: w.objects, Routes: chooser.Routes, Path: chooser.Path, All: true}
 	if chooser.In, err = w.pool.Open(ctx, cluster, documents, options); err != nil {
 		return Answer{Problems: clusterProblems(err)}

@@ -24,6 +24,7 @@ type Options struct {
 	Examples []Example
 	Lessons  []learn.Lesson
 	Tools    learn.Tools // that lessons are checked with
+	Answers  []review.GivenAnswer
 	// Records returns the reviews of a recording; nil: there is none.
 	Records func() ([]recording.Line, error)
 }
@@ -49,7 +50,7 @@ func New(o Options, hosts []string) http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	instances := &instances{suites: o.Suites, pool: review.Pool{Most: maxInstances}}
+	instances := &instances{suites: o.Suites, answers: o.Answers, pool: review.Pool{Most: maxInstances}}
 	mux, lessons := http.NewServeMux(), lessons{o.Lessons, o.Tools}
 	lessons.routes(mux)
 	mux.HandleFunc("GET /records/{n}", func(w http.ResponseWriter, r *http.Request) { serveRecord(w, r, o.Records, o.Start) })

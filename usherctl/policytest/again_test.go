@@ -39,7 +39,7 @@ func TestForeignSidecar(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			step := admit.Mutator[admit.Pod]{Name: "step", Run: func(_ context.Context, _ *admit.Request, pod *admit.Pod) error { c.step(pod); return nil }}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Call: admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 10, Reinvocation: registration.NeverReinvocationPolicy}, Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{pool: poolOf(t), routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}
+			w := &instance{pool: poolOf(t), routes: []admit.Route{route}, opened: opened{catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: new(questions)}}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: app, image: nginx}]}}\nexpect: {verdict: allowed}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)

@@ -17,13 +17,13 @@ import (
 type Case struct {
 	Name  string // with the directory of the file
 	Place manifest.Place
+	Err   error // why it cannot be run
 
 	keys
 	request request
 	at      time.Time
 	expect  map[string]expectation
-	line    int   // of expect
-	problem error // why it cannot be run
+	line    int // of expect
 }
 
 // keys are the keys of a case, as a file has them.
@@ -35,6 +35,7 @@ type keys struct {
 	Old      content         `json:"old" doc:"the stored object of an UPDATE: file, or the object itself" default:"the object is unchanged"`
 	Config   string          `json:"config" doc:"policy file" default:"--config, else the embedded policy"`
 	Cluster  string          `json:"cluster" doc:"directory of manifests that stand for the cluster" default:"--cluster-dir, else an empty cluster"`
+	Answers  string          `json:"answers" doc:"file with the answers of webhooks that are not usher's" default:"--answers, else they are not judged"`
 	Gates    map[string]bool `json:"gates" doc:"feature gates, in addition to those of --feature-gates" schema:"keys=gate"`
 	Suites   []string        `json:"suites" doc:"suites whose routes are called" schema:"is=suite" default:"--suite, else all"`
 	Path     string          `json:"path" doc:"the only route to call" schema:"is=route" default:"those that an API server would call"`
@@ -142,9 +143,6 @@ var (
 	outcomes = []string{"changed", "refused", "untouched", "off"}
 )
 
-// Problem returns why the case cannot be run; nil if it can.
-func (c *Case) Problem() error { return c.problem }
-
 // where returns a file and a line, such as "team.case.yaml:12".
 func (c *Case) where(line int) string { return fmt.Sprintf("%s:%d", c.Place.File, line) }
 
@@ -158,7 +156,7 @@ func (c *Case) find(name string) string {
 
 // names returns the files and the directory that the case names.
 func (c *Case) names() (files []string) {
-	for _, name := range []string{c.Manifest.file, c.Review.file, c.Old.file, c.Config, c.Cluster, c.expect["patch"].file, c.expect["after"].file} {
+	for _, name := range []string{c.Manifest.file, c.Review.file, c.Old.file, c.Config, c.Cluster, c.Answers, c.expect["patch"].file, c.expect["after"].file} {
 		if name != "" {
 			files = append(files, c.find(name))
 		}

@@ -23,6 +23,7 @@ import (
 type options struct {
 	dirs, suites              []string
 	config, cluster, gates    string
+	answers                   string
 	run, output               string
 	update, coverage, verbose bool
 	chosen                    *regexp.Regexp
@@ -85,6 +86,8 @@ func (o *options) addTo(set *pflag.FlagSet, suites []string) {
 	set.BoolVarP(&o.verbose, "verbose", "v", false, "also show the cases that pass, one per line")
 	set.StringVar(&o.config, "config", "", "policy file of cases that name none (default: the embedded policy)")
 	set.StringVar(&o.cluster, "cluster-dir", "", "directory of manifests that stand for the cluster of cases that name none (default: an empty cluster)")
+	set.StringVar(&o.answers, "answers", "",
+		"file with the answers of webhooks that are not usher's, for cases that name none (default: what they are called for is not judged)")
 	set.StringSliceVar(&o.suites, "suite", suites, "suites whose routes are called, for cases that name none")
 }
 
@@ -116,12 +119,12 @@ func (o *options) check() (err error) {
 
 // testDirs runs the cases of directories and prints what became of each.
 func testDirs(ctx context.Context, env tool.Env, o options) error {
-	found := Find(o.dirs, o.config, o.cluster)
+	found := Find(o.dirs, o.config, o.cluster, o.answers)
 	chosen := slices.DeleteFunc(slices.Clone(found.Cases), func(c *Case) bool { return !o.chosen.MatchString(c.Name) })
 	if len(chosen) == 0 && len(found.Problems) == 0 {
 		return fmt.Errorf("--run %s: matches none of %d cases; `usherctl test -v` prints their names", o.run, len(found.Cases))
 	}
-	program := Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Gates: o.gates, SuiteNames: o.suites,
+	program := Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Answers: o.answers, Gates: o.gates, SuiteNames: o.suites,
 		Now: time.Now(), Command: o.command, Warn: warnOfPolicies(env)}
 	results := program.Run(ctx, chosen, progress(env, len(chosen)))
 	if o.update {
@@ -201,7 +204,7 @@ func printTests(env tool.Env, reports, coverage []report.Report, o options) erro
 	style := env.Style()
 	for _, r := range reports {
 		if r.Verdict == report.Passed && o.verbose {
-			r.Calls, r.NotCalled, r.Unknown, r.Hint = nil, nil, nil, "" // one line
+			r.Calls, r.NotCalled, r.Unknown, r.Plugins, r.Hint = nil, nil, nil, nil, "" // one line
 			report.Text(env.Out, r, style)
 		}
 		if r.Verdict != report.Passed {

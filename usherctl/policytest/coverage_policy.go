@@ -48,7 +48,6 @@ func (p Program) Cover(ctx context.Context, results []Result) Coverage {
 // coverer measures the coverage of policies.
 type coverer struct {
 	*instances
-	settings []setting
 	trees    []*policyTree
 	byPolicy map[string]*policyTree // by their text
 }
@@ -70,9 +69,6 @@ func (c *coverer) add(r Result) {
 	s, err := c.settingOf(r.Case)
 	if err != nil {
 		return
-	}
-	if !slices.Contains(c.settings, s) {
-		c.settings = append(c.settings, s)
 	}
 	tree := c.byPolicy[s.policy]
 	if tree == nil {
@@ -103,31 +99,23 @@ type child struct {
 	value any
 }
 
-// measure finds out which parts a case covers. Clusters are opened once for all policies.
+// measure finds out which parts a case covers.
 func (c *coverer) measure() {
-	c.eachPlace(c.settings, func(at place, opened opened, err error) {
-		if err != nil {
-			return // the results say so
-		}
-		for _, tree := range c.trees {
-			for under, results := range tree.results {
-				if under.place != at {
-					continue
-				}
-				was := c.under(under, opened)
-				tree.addSteps(was)
-				for _, p := range tree.parts {
-					acts := func(r Result) bool { return r.acts(p.step) }
-					if other := under; !p.shown && (p.step == "" || slices.ContainsFunc(results, acts)) {
-						other.policy = tree.removed(p)
-						var err error
-						p.shown, err = c.fails(was, c.under(other, opened), results)
-						p.err = cmp.Or(p.err, err)
-					}
+	for _, tree := range c.trees {
+		for under, results := range tree.results {
+			was := c.under(under)
+			tree.addSteps(was)
+			for _, p := range tree.parts {
+				acts := func(r Result) bool { return r.acts(p.step) }
+				if other := under; !p.shown && (p.step == "" || slices.ContainsFunc(results, acts)) {
+					other.policy = tree.removed(p)
+					var err error
+					p.shown, err = c.fails(was, c.under(other), results)
+					p.err = cmp.Or(p.err, err)
 				}
 			}
 		}
-	})
+	}
 }
 
 // fails reports whether some of the cases that passed in an instance fails in another one. The error is that of a case that could not run there.

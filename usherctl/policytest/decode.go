@@ -38,7 +38,7 @@ func Read(file string, text []byte) (found []*Case, problems []error) {
 		}
 		addDefaults(members, defaults)
 		c := &Case{Place: d.Place, expect: map[string]expectation{}, line: d.Line}
-		c.problem = errors.Join(append(version, c.decode(d, members)...)...)
+		c.Err = errors.Join(append(version, c.decode(d, members)...)...)
 		c.Name = nameOf(file, d.Document, c.Name)
 		found = append(found, c)
 	}
@@ -70,7 +70,7 @@ func takeVersion(document map[string]json.RawMessage) (problems []error) {
 }
 
 // shared are the keys that a document with defaults may have.
-var shared = []string{"cluster", "config", "gates", "path", "request", "suites"}
+var shared = []string{"answers", "cluster", "config", "gates", "path", "request", "suites"}
 
 // defaultsOf returns the members of a document that only has defaults, for the cases after it in the file; nil if it is a case.
 func defaultsOf(document map[string]json.RawMessage) (map[string]json.RawMessage, error) {

@@ -11,7 +11,7 @@ const good = "manifest: pod.yaml\nexpect: {verdict: allowed}\n"
 func TestVersion(t *testing.T) {
 	const version = "apiVersion: usher.dev/v1\nkind: Case\n"
 	found, problems := Read("a.case.yaml", []byte(version+"defaults: {config: a.yaml}\n---\n"+version+good))
-	if len(problems) > 0 || len(found) != 1 || found[0].Problem() != nil || found[0].Config != "a.yaml" {
+	if len(problems) > 0 || len(found) != 1 || found[0].Err != nil || found[0].Config != "a.yaml" {
 		t.Errorf("%v, %+v", problems, found)
 	}
 }
@@ -22,7 +22,7 @@ func TestProblems(t *testing.T) {
 		{"a misspelt key", good + "expects: {}", "expects is an unknown key; did you mean expect?"},
 		{"a misspelt key of expect", "manifest: a\nexpect: {verdict: denied, warning: []}", "expect.warning is an unknown key; did you mean warnings?"},
 		{"a misspelt key of request", good + "request: {operatoin: UPDATE}", "request.operatoin is an unknown key; did you mean operation?"},
-		{"an unknown key", good + "xyz: 1", "xyz is an unknown key; the known keys are at, cluster"},
+		{"an unknown key", good + "xyz: 1", "xyz is an unknown key; the known keys are answers, at, cluster"},
 		{"no verdict", "manifest: a\nexpect: {code: 403}", "expect.verdict is missing"},
 		{"no expect", "manifest: a", "expect.verdict is missing"},
 		{"a verdict that is none", "manifest: a\nexpect: {verdict: fail}", "expect.verdict: must be one of allowed, denied, invalid, not judged, error, skipped"},
@@ -64,8 +64,8 @@ func TestProblems(t *testing.T) {
 				texts = append(texts, err.Error())
 			}
 			for _, f := range found {
-				if f.problem != nil {
-					texts = append(texts, f.problem.Error())
+				if f.Err != nil {
+					texts = append(texts, f.Err.Error())
 				}
 			}
 			if got := strings.Join(texts, "\n"); !strings.Contains(got, c.want) {
@@ -91,8 +91,8 @@ func TestRead(t *testing.T) {
 	} {
 		c := found[i]
 		got := c.expect["verdict"].line
-		if c.problem != nil || c.Name != want.name || c.Config != want.config || c.request.User != want.user || c.request.Namespace != want.namespace || got != want.line {
-			t.Errorf("case %d: %v, %+v, verdict in line %d, want %+v", i+1, c.problem, c, got, want)
+		if c.Err != nil || c.Name != want.name || c.Config != want.config || c.request.User != want.user || c.request.Namespace != want.namespace || got != want.line {
+			t.Errorf("case %d: %v, %+v, verdict in line %d, want %+v", i+1, c.Err, c, got, want)
 		}
 	}
 	if off := found[4].expect["steps"].value.(map[string]any)["rules"]; off != "off" {
@@ -126,10 +126,10 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		found, _ := Read("dir/f.case.yaml", []byte(text))
 		for _, c := range found {
-			if !strings.HasPrefix(c.Name, "dir/") && c.problem == nil {
+			if !strings.HasPrefix(c.Name, "dir/") && c.Err == nil {
 				t.Errorf("no name: %+v", c)
 			}
-			if c.problem == nil && (c.Manifest.given() == c.Review.given() || c.expect["verdict"].value == nil) {
+			if c.Err == nil && (c.Manifest.given() == c.Review.given() || c.expect["verdict"].value == nil) {
 				t.Errorf("without a problem: %+v", c)
 			}
 			_ = c.names()

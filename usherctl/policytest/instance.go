@@ -34,16 +34,16 @@ type Program struct {
 	// Warn, if set, is called for each valid policy of a run, with its file.
 	Warn func(file string, policy *config.Policy)
 
-	Config, Cluster, Gates string
-	SuiteNames             []string
-	Now                    time.Time // of cases without at
+	Config, Cluster, Answers, Gates string
+	SuiteNames                      []string
+	Now                             time.Time // of cases without at
 }
 
 // setting holds the configuration of a case. Cases with the same setting share an instance.
 type setting struct {
 	place
-	policy, suites string
-	at             time.Time
+	policy, suites, answers string
+	at                      time.Time
 }
 
 // place is the part of a setting that must be equal to share an opened cluster.
@@ -51,17 +51,23 @@ type place struct{ cluster, gates string }
 
 // instance is the program under a setting. It remembers nothing of a request, so that the order of cases does not matter.
 type instance struct {
+	opened
 	routes    []admit.Route
+	notCalled func(admit.Route, *admit.Request) string
+	answers   []review.GivenAnswer
+	pool      *review.Pool
+	err       error
+}
+
+// opened is an instance with a cluster, and what is asked of that.
+type opened struct {
+	suite.Instance
 	catalogue requests.Catalogue
 	kinds     review.Kinds
-	notCalled func(admit.Route, *admit.Request) string
-	// switchesOn returns the gates that switch on a route.
-	switchesOn func(path string) string
-	objects    []*unstructured.Unstructured // of the cluster
-	pool       *review.Pool
-	steps      []string // all that there are
-	missing    *questions
-	err        error
+	steps     []string                     // all that there are
+	objects   []*unstructured.Unstructured // of the cluster
+	missing   *questions
+	err       error
 }
 
 // questions is what steps have asked for that is not in an opened cluster. One case at a time asks.
@@ -77,7 +83,7 @@ type instances struct {
 	schema   config.Schema
 	policies map[string]*config.Policy
 	problems map[string]error
-	made     map[setting]*instance
+	opened   map[place]opened
 	pool     *review.Pool
 	judge    *engine.Engine // of what policies add to pods; nil until one adds something
 	// shipped returns why the shipped webhook configurations keep requests from routes, see review.Shipped.
@@ -86,13 +92,16 @@ type instances struct {
 
 func (p Program) newInstances(ctx context.Context) *instances {
 	return &instances{Program: p, ctx: ctx, schema: p.Suites.Schema(), policies: map[string]*config.Policy{}, problems: map[string]error{},
-		made: map[setting]*instance{}, pool: &review.Pool{}, shipped: review.Shipped()}
+		opened: map[place]opened{}, pool: &review.Pool{}, shipped: review.Shipped()}
 }
 
 // settingOf returns the setting of a case. The policy is the content of its file.
 func (w *instances) settingOf(c *Case) (s setting, err error) {
-	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), at: w.Now}
+	s = setting{place: place{w.Cluster, w.Gates}, suites: strings.Join(w.SuiteNames, ","), answers: w.Answers, at: w.Now}
 	file := w.policyFile(c)
+	if c.Answers != "" {
+		s.answers = c.find(c.Answers)
+	}
 	if c.Cluster != "" {
 		s.cluster = filepath.Clean(c.find(c.Cluster))
 	}
@@ -126,39 +135,20 @@ func (w *instances) policyFile(c *Case) string {
 	return w.Config
 }
 
-// make makes the instances of settings. Those with the same cluster and gates share an opened cluster.
-func (w *instances) make(all []setting) {
-	w.eachPlace(all, func(at place, opened opened, err error) {
-		for _, s := range all {
-			if s.place != at {
-				continue
-			}
-			w.made[s] = &instance{err: err}
-			if err == nil {
-				w.made[s] = w.under(s, opened)
-			}
-		}
-	})
-}
-
-// eachPlace opens the cluster of each place of settings once, and calls use.
-func (w *instances) eachPlace(all []setting, use func(at place, opened opened, err error)) {
-	done := map[place]bool{}
-	for _, s := range all {
-		if !done[s.place] {
-			done[s.place] = true
-			opened, err := w.open(s.place)
-			use(s.place, opened, err)
-		}
+// open returns the instance with a cluster that a directory stands for, without a policy. Each is opened once.
+func (w *instances) open(at place) opened {
+	o, known := w.opened[at]
+	if !known {
+		o.err = w.read(at, &o)
+		w.opened[at] = o
 	}
+	return o
 }
 
-// open returns the instance with a cluster that a directory stands for, without a policy. Routes made until the next call
-// use the cluster.
-func (w *instances) open(at place) (o opened, err error) {
+func (w *instances) read(at place, o *opened) error {
 	gates, err := w.Suites.ParseGates(at.gates)
 	if err != nil {
-		return o, err
+		return err
 	}
 	o.missing = &questions{MissingRecorder: review.MissingRecorder{Remedy: ", which is in no file of the case's cluster: cluster names a directory " +
 		"with manifests"}}
@@ -166,37 +156,33 @@ func (w *instances) open(at place) (o opened, err error) {
 	o.steps, _ = w.Suites.Steps()
 	o.Instance, err = suite.Load(suite.Setup{Suites: w.Suites, Gates: gates, Cluster: suite.Source{Dir: at.cluster, Missing: o.missing.Missing}})
 	if err != nil || at.cluster == "" {
-		return o, err
+		return err
 	}
 	found, err := manifest.ReadDir(at.cluster)
 	o.objects = review.Objects(found)
-	return o, err
+	return err
 }
 
-// opened is an instance with a cluster, and what is asked of that.
-type opened struct {
-	suite.Instance
-	catalogue requests.Catalogue
-	kinds     review.Kinds
-	steps     []string
-	objects   []*unstructured.Unstructured
-	missing   *questions
-}
-
-// under returns the instance of a setting in an opened cluster.
-func (w *instances) under(s setting, opened opened) *instance {
-	made := &instance{missing: opened.missing, objects: opened.objects, pool: w.pool, catalogue: opened.catalogue, kinds: opened.kinds,
-		steps: opened.steps}
-	opened.Now = func() time.Time { return s.at }
-	if opened.Policy, made.err = w.policy(s.policy); made.err != nil {
+// under returns the instance of a setting.
+func (w *instances) under(s setting) *instance {
+	made := &instance{opened: w.open(s.place), pool: w.pool}
+	if made.err = made.opened.err; made.err != nil {
+		return made
+	}
+	made.Now = func() time.Time { return s.at }
+	if made.Policy, made.err = w.policy(s.policy); made.err != nil {
 		return made
 	}
 	var err error
-	if opened.Suites, err = w.Suites.Named(strings.Split(s.suites, ",")); err != nil {
+	if made.Suites, err = w.Suites.Named(strings.Split(s.suites, ",")); err != nil {
 		made.err = fmt.Errorf("suites: %s", strings.TrimPrefix(err.Error(), "--suite "))
 		return made
 	}
-	made.routes, made.switchesOn = opened.Routes(), opened.SwitchesOn
+	if made.answers, err = review.ReadAnswers(s.answers); err != nil {
+		made.err = fmt.Errorf("answers: %w", err)
+		return made
+	}
+	made.routes = made.Routes()
 	for i := range made.routes {
 		made.routes[i].Chain = made.routes[i].Chain.Uncommitted()
 	}
@@ -257,12 +243,17 @@ func inCase(name, value string) string {
 
 // chooser returns how the routes of a case are chosen.
 func (w *instance) chooser(path string) review.Chooser {
-	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Setting: inCase, SwitchesOn: w.switchesOn}
+	return review.Chooser{Routes: w.routes, Path: path, NotCalled: w.notCalled, Answers: w.answers, Setting: inCase,
+		SwitchesOn: w.SwitchesOn}
 }
 
-// review lets the API server judge what is sent, with another body. An AdmissionReview goes to the routes that it would be sent to.
-func (w *instance) review(ctx context.Context, s sent, path string, body []byte) (report.Report, error) {
+// review lets the API server judge what is sent, with another body. An AdmissionReview goes to the routes that it would be sent to. Others'
+// webhooks change nothing that is sent again: of them, only refusals are given.
+func (w *instance) review(ctx context.Context, s sent, path string, body []byte, again bool) (report.Report, error) {
 	chooser := w.chooser(path)
+	if again {
+		chooser.Answers = review.WithoutPatches(chooser.Answers)
+	}
 	var err error
 	if !s.IsReview() {
 		in := review.Cluster{Objects: w.objects, Routes: w.routes, Path: path}

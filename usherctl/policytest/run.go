@@ -32,20 +32,19 @@ func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result 
 	w, settings := p.newInstances(ctx), make([]setting, len(all))
 	defer w.close()
 	results, problems := make([]Result, len(all)), make([]error, len(all))
-	var used []setting
+	made := map[setting]*instance{}
 	for i, c := range all {
-		if problems[i] = c.problem; c.problem == nil {
+		if problems[i] = c.Err; c.Err == nil {
 			settings[i], problems[i] = w.settingOf(c)
 		}
-		if problems[i] == nil && !slices.Contains(used, settings[i]) {
-			used = append(used, settings[i])
+		if problems[i] == nil && made[settings[i]] == nil {
+			made[settings[i]] = w.under(settings[i])
 		}
 	}
-	w.make(used)
-	w.tellOnce(all, settings, problems)
+	tellOnce(all, settings, made, problems)
 	count, counting := 0, sync.Mutex{}
 	each(len(all), func(i int) {
-		results[i] = runIn(ctx, w.made[settings[i]], all[i], problems[i])
+		results[i] = runIn(ctx, made[settings[i]], all[i], problems[i])
 		results[i].suggest(p.Command)
 		counting.Lock()
 		defer counting.Unlock()
@@ -56,13 +55,13 @@ func (p Program) Run(ctx context.Context, all []*Case, done func(int)) []Result 
 }
 
 // tellOnce replaces the problem of a setting, such as an invalid policy, by a reference to the first case that has it.
-func (w *instances) tellOnce(all []*Case, settings []setting, problems []error) {
+func tellOnce(all []*Case, settings []setting, made map[setting]*instance, problems []error) {
 	first := map[string]*Case{}
 	for i, c := range all {
-		if problems[i] != nil || w.made[settings[i]].err == nil {
+		if problems[i] != nil || made[settings[i]].err == nil {
 			continue
 		}
-		text := w.made[settings[i]].err.Error()
+		text := made[settings[i]].err.Error()
 		if before := first[text]; before != nil {
 			problems[i] = fmt.Errorf("as for case %s", before.Name)
 			continue
@@ -188,7 +187,7 @@ func newRun(ctx context.Context, w *instance, c *Case) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := w.review(ctx, sent, c.Path, sent.body)
+	report, err := w.review(ctx, sent, c.Path, sent.body, false)
 	if err != nil {
 		return nil, err
 	}
@@ -206,5 +205,5 @@ func (r *run) send(object []byte) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	return r.w.review(r.ctx, r.sent, r.c.Path, body)
+	return r.w.review(r.ctx, r.sent, r.c.Path, body, true)
 }

@@ -133,7 +133,7 @@ func (r Result) updateOther(key string, e expectation, written map[string]string
 func (r Result) checkUpdated(text []byte, values map[string]any) error {
 	found, problems := Read(r.Case.Place.File, text)
 	i := slices.IndexFunc(found, func(c *Case) bool { return c.Place.Document == r.Case.Place.Document })
-	if len(problems) > 0 || i < 0 || found[i].problem != nil {
+	if len(problems) > 0 || i < 0 || found[i].Err != nil {
 		return errors.New("the update would break the file; change it by hand")
 	}
 	for _, key := range members {

@@ -33,7 +33,7 @@ func TestVerdicts(t *testing.T) {
 				return nil
 			}}
 			route := admit.Route{Path: "/mutate-pods", For: admit.Pods(admissionv1.Create), Call: admit.Call{FailurePolicy: registration.Fail, TimeoutSeconds: 10, Reinvocation: registration.NeverReinvocationPolicy}, Chain: admit.Mutate(admit.AsPod, []admit.Mutator[admit.Pod]{step})}
-			w := &instance{pool: poolOf(t), routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}
+			w := &instance{pool: poolOf(t), routes: []admit.Route{route}, opened: opened{catalogue: requests.NewCatalogue([]admit.Route{route}), steps: []string{"step"}, missing: asked}}
 			found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: "+c.namespace+"}, spec: {containers: "+c.containers+"}}\nexpect: {verdict: "+c.expect+"}\n"))
 			if len(problems) > 0 {
 				t.Fatal(problems)
@@ -50,7 +50,7 @@ func TestVerdicts(t *testing.T) {
 // TestHints: what would reach a route is named as a case has it, and not as flags of usherctl review.
 func TestHints(t *testing.T) {
 	route := admit.Route{Path: "/validate-pod-binding", For: admit.Pods(admissionv1.Delete)}
-	w := &instance{pool: poolOf(t), routes: []admit.Route{route}, catalogue: requests.NewCatalogue([]admit.Route{route}), missing: new(questions)}
+	w := &instance{pool: poolOf(t), routes: []admit.Route{route}, opened: opened{catalogue: requests.NewCatalogue([]admit.Route{route}), missing: new(questions)}}
 	found, problems := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: b}]}}\nexpect: {verdict: allowed}\n"))
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -65,7 +65,7 @@ func TestHints(t *testing.T) {
 func TestMisspeltSubresources(t *testing.T) {
 	route := admit.Route{Path: "/x", For: admit.Pods(admissionv1.Connect)}
 	route.For[0].Resources = []string{"pods/special"}
-	w := &instance{pool: poolOf(t), routes: []admit.Route{route}, catalogue: requests.NewCatalogue(nil), missing: new(questions)}
+	w := &instance{pool: poolOf(t), routes: []admit.Route{route}, opened: opened{catalogue: requests.NewCatalogue(nil), missing: new(questions)}}
 	for _, c := range []struct{ version, sub, want string }{
 		{"v1", "statsu", "request.subresource statsu: no kind and no route has it; did you mean status?"},
 		{"v1", "specal", "request.subresource specal: no kind and no route has it; did you mean special?"},

@@ -136,7 +136,7 @@ func newJudge(t *testing.T, kind string) judge {
 		usher = func(document any) (problems []string) {
 			cases, errs := policytest.Read("case.yaml", asJSON(document))
 			for _, c := range cases {
-				errs = append(errs, c.Problem())
+				errs = append(errs, c.Err)
 			}
 			for _, err := range errs {
 				if err != nil {

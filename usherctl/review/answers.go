@@ -51,9 +51,18 @@ func ReadAnswers(file string) (all []GivenAnswer, err error) {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("--answers %s: %w", file, err)
+		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return all, err
+}
+
+// WithoutPatches returns answers to an object that has their patches.
+func WithoutPatches(answers []GivenAnswer) []GivenAnswer {
+	others := slices.Clone(answers)
+	for i := range others {
+		others[i].Patch = nil
+	}
+	return others
 }
 
 func (a *GivenAnswer) check() error {
@@ -134,7 +143,8 @@ func (a *GivenAnswer) response(r *admissionv1.AdmissionRequest) *admissionv1.Adm
 
 // call returns the answer as a report shows it.
 func (a *GivenAnswer) call(w engine.Registered, r *admissionv1.AdmissionRequest) report.Call {
-	c := report.Call{Configuration: w.Configuration, Webhook: w.Name, Outcome: string(handlers.Allowed), Code: http.StatusOK, Warnings: a.Warnings}
+	c := report.Call{Configuration: w.Configuration, Webhook: w.Name, Validates: !w.Mutates, Outcome: string(handlers.Allowed), Code: http.StatusOK,
+		Warnings: a.Warnings}
 	switch {
 	case !*a.Allowed:
 		c.Outcome, c.Message, c.Code = string(handlers.Denied), a.Message, cmp.Or(a.Code, http.StatusForbidden)

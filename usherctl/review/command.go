@@ -81,7 +81,7 @@ func Command(env tool.Env, logs ReviewLogs) *cobra.Command {
 			return err
 		}
 		if o.answers, err = ReadAnswers(o.answersFile); err != nil {
-			return err
+			return fmt.Errorf("--answers %w", err)
 		}
 		return reviewFiles(c.Context(), env, o)
 	}

@@ -25,7 +25,7 @@ type replay struct {
 }
 
 // Replay returns the report of a manifest under other routes. The recorded calls are made again, without an API server: what its plug-ins
-// changed stays, and so does what it refused itself. body is the review of the manifest; was and now are the routes that are chosen for it.
+// changed stays, and so do what it refused itself and the answers of others' webhooks. body is the review of the manifest; was and now are the routes that are chosen for it.
 func Replay(ctx context.Context, body []byte, recorded report.Report, was, now Choice) (report.Report, error) {
 	p := replay{reviewed: reviewed{recorded}, recorded: recorded, choice: now}
 	p.Calls, p.Verdict = nil, report.Allowed
@@ -33,17 +33,19 @@ func Replay(ctx context.Context, body []byte, recorded report.Report, was, now C
 		return slices.ContainsFunc(recorded.Calls, func(c report.Call) bool { return slices.Contains(c.Unjudged(), text) })
 	})
 	for _, call := range p.calls(was.Routes) {
-		if err := p.call(ctx, body, call); err != nil {
+		if call.Webhook != "" {
+			p.Calls = append(p.Calls, call)
+		} else if err := p.call(ctx, body, call); err != nil {
 			return p.Report, err
 		}
-		if last := p.Calls[len(p.Calls)-1]; !validates(last.Path) && !passed(last) {
+		if last := p.Calls[len(p.Calls)-1]; !validates(last) && !passed(last) {
 			break
 		}
 	}
 	if p.from != nil {
 		p.After, p.Stored = Merge(p.After, p.from, p.to), Merge(p.Stored, p.from, p.to)
 	}
-	if len(p.Calls) == 0 {
+	if !slices.ContainsFunc(p.Calls, func(c report.Call) bool { return c.Path != "" }) {
 		p.Verdict = report.Skipped
 	}
 	p.judge()
@@ -53,18 +55,18 @@ func Replay(ctx context.Context, body []byte, recorded report.Report, was, now C
 	return p.Report, nil
 }
 
-// validates reports whether a path is that of a validating route.
-func validates(path string) bool { return strings.HasPrefix(path, "/validate-") }
+// validates reports whether a call is that of a validating webhook.
+func validates(c report.Call) bool { return c.Validates || strings.HasPrefix(c.Path, "/validate-") }
 
-// calls returns the recorded calls of routes that are still called, and an empty call of each other route that is called now: it was not
-// chosen, or not reached. Mutating routes come first.
+// calls returns the recorded calls of routes that are still called, those of others' webhooks, and an empty call of each other route that is
+// called now: it was not chosen, or not reached. Mutating routes come first.
 func (p *replay) calls(was []admit.Route) (all []report.Call) {
 	reached := true
 	for _, call := range p.recorded.Calls {
-		if indexOf(p.choice.Routes, call.Path) >= 0 || indexOf(was, call.Path) < 0 && indexOf(p.choice.chooser.Routes, call.Path) >= 0 {
+		if call.Webhook != "" || indexOf(p.choice.Routes, call.Path) >= 0 || indexOf(was, call.Path) < 0 && indexOf(p.choice.chooser.Routes, call.Path) >= 0 {
 			all = append(all, call)
 		}
-		reached = reached && (validates(call.Path) || passed(call))
+		reached = reached && (validates(call) || passed(call))
 	}
 	for _, route := range p.choice.Routes {
 		recorded := slices.ContainsFunc(p.recorded.Calls, func(c report.Call) bool { return c.Path == route.Path })
@@ -72,12 +74,12 @@ func (p *replay) calls(was []admit.Route) (all []report.Call) {
 			all = append(all, report.Call{Path: route.Path})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b report.Call) int { return cmp.Compare(rank(a.Path), rank(b.Path)) })
+	slices.SortStableFunc(all, func(a, b report.Call) int { return cmp.Compare(rank(a), rank(b)) })
 	return all
 }
 
-func rank(path string) int {
-	if validates(path) {
+func rank(c report.Call) int {
+	if validates(c) {
 		return 1
 	}
 	return 0
