@@ -174,7 +174,7 @@ func replica(ctx context.Context, args []string) (reviews string, err error) {
 
 // pod adds the pod that stands for the replica of usher, with the address of this machine.
 func pod(ctx context.Context) error {
-	err := cluster.Apply(ctx, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "usher-1", "namespace": "usher"}, "spec": {"nodeName": "a", "securityContext":
+	err := cluster.Apply(ctx, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "usher-1", "namespace": "usher"}, "spec": {"nodeName": "a", "serviceAccountName": "usher", "securityContext":
 		{"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}, "containers": [{"name": "usher", "image": "usher",
 		"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)
 	if err == nil {

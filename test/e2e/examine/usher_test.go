@@ -120,10 +120,12 @@ func ushersFaults() []usherFault {
 			const at = "/api/v1/namespaces/usher/configmaps"
 			policy, err := cluster.Admin().Get(ctx, at+"/usher-policy")
 			apply(t, err)
+			other, err := cluster.Admin().Get(ctx, at+"/usher-policy")
+			apply(t, err)
 			replace(ctx, t, at, policy)
-			policy["data"].(map[string]any)["policy.yaml"] = strings.Replace(policy.String("data", "policy.yaml"), "denied-names: enforce", "denied-names: warn", 1)
-			delete(policy["metadata"].(map[string]any), "resourceVersion")
-			apply(t, created(ctx, at, policy))
+			other["data"].(map[string]any)["policy.yaml"] = strings.Replace(policy.String("data", "policy.yaml"), "denied-names: enforce", "denied-names: warn", 1)
+			delete(other["metadata"].(map[string]any), "resourceVersion")
+			apply(t, created(ctx, at, other))
 		}, []string{"usher-1 runs denied-names of /validate-pods in mode enforce instead of warn"}},
 		{"no Deployment", "usher-not-deployed", func(ctx context.Context, t *testing.T) {
 			const at = "/apis/apps/v1/namespaces/usher/deployments"
@@ -322,6 +324,16 @@ func TestRights(t *testing.T) {
 	if found, code := doctor(ctx, t, config); len(found) > 0 || code != 0 {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
+	t.Run("pods/proxy", func(t *testing.T) {
+		const bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/usher/rolebindings"
+		binding, err := cluster.Admin().Get(ctx, bindings+"/usher-doctor")
+		apply(t, err)
+		replace(ctx, t, bindings, binding)
+		found, code := doctor(ctx, t, config)
+		if code != 2 || len(found) != 1 || !strings.HasPrefix(found[0].Message, "pods/proxy in namespace usher may not be read") {
+			t.Errorf("exit code %d: %+v", code, found)
+		}
+	})
 	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/usher-doctor"
 	whole, err := cluster.Admin().Get(ctx, role)
 	apply(t, err)
