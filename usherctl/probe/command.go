@@ -55,10 +55,8 @@ func Command(env tool.Env) *cobra.Command {
 	o := options{cluster: flags.Cluster{Source: "api"}}
 	c := &cobra.Command{Use: "probe [flags] [NAME]", Short: "test any admission webhook: answers, patches, nonsense, load, certificate", Long: help,
 		Args: cobra.MaximumNArgs(1),
-		Example: `  # the webhook that listens here
-  usherctl probe --url https://127.0.0.1:8443/mutate-pods --ca-file .certs/ca.crt
-  # all webhooks of a configuration, at an address that stands for their Service
-  usherctl probe -f samples/webhook/deploy/webhooks.yaml --address https://127.0.0.1:8443 --ca-file samples/webhook/.certs/ca.crt
+		Example: `  # the webhook that listens here, such as usher after make run
+  usherctl probe --url https://127.0.0.1:9443/mutate-pods --ca-file .state/ca.crt
   # what is tested, and why
   usherctl probe --list`}
 	o.addTo(c.Flags())

@@ -139,6 +139,7 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 		plain = append(plain, answer)
 	}
 	slow := startSlow(ctx, c, bound.Patience)
+	left := 0
 	for _, t := range tests {
 		r := &run{Context: ctx, hook: hook, client: c, plain: plain, result: Result{Test: t, Hook: hook}}
 		r.choose()
@@ -146,7 +147,8 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 		case t.slow:
 			slow(r)
 		case !t.first && r.was == nil:
-			r.notJudged("%s", unanswered(hook))
+			left++
+			continue
 		default:
 			t.run(r)
 		}
@@ -154,6 +156,9 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 			r.notJudged("the bound of %d requests in %s is reached", bound.Requests, bound.Time)
 		}
 		report(r.result)
+	}
+	if left > 0 {
+		report(Result{Test: Test{Name: "others"}, Hook: hook, NotJudged: fmt.Sprintf("%d tests: %s", left, unanswered(hook))})
 	}
 }
 
