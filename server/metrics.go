@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/utils/ptr"
 
 	"usher.dev/usher/admit"
 	"usher.dev/usher/admit/gate"
@@ -63,7 +62,11 @@ func gateMetrics(known []gate.Gate, gates gate.Set) prometheus.Collector {
 func stepMetrics(routes func() *[]admit.Route) prometheus.Collector {
 	steps := metric.Gauge("usher_step_info", "Always 1; a step that is on, and its mode under the policy.", "route", "step", "mode")
 	return metric.Collector(func(add metric.Add) {
-		for _, r := range ptr.Deref(routes(), nil) {
+		inForce := routes()
+		if inForce == nil {
+			return
+		}
+		for _, r := range *inForce {
 			for _, step := range r.Chain.Steps() {
 				add(steps, 1, r.Path, step.Name, string(step.Mode))
 			}

@@ -53,7 +53,7 @@ func TestTryPostsThree(t *testing.T) {
 	try := exec.CommandContext(t.Context(), "samples/try.sh")
 	try.Env = append(os.Environ(), processMode+"="+asItIs, "USHER="+self, "LISTEN="+p.reviews, "STATE="+state)
 	out, err := try.CombinedOutput()
-	if want := "3 reviews: 2 allowed (2 changed), 1 denied, 0 not answered as a review\n"; err != nil || !strings.HasSuffix(string(out), want) {
+	if want := "3 reviews: 2 allowed (2 changed), 1 denied, 0 not answered as a review; make try CASE=all posts all of samples/README.md\n"; err != nil || !strings.HasSuffix(string(out), want) {
 		t.Errorf("%v: it does not end with %s\n%s", err, want, out)
 	}
 }
