@@ -75,7 +75,8 @@ func Root(env tool.Env) *cobra.Command {
 	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
 	root.SetFlagErrorFunc(cli.UnknownFlag)
 	addGroup(root, "Write and test policies",
-		review.Command(env, replay.Run), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema), rules.Command(env), scaffold.Command(env))
+		review.Command(env, replay.Run), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema),
+		rules.Command(env), scaffold.Command(env))
 	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), probe.Command(env))
 	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
 	root.AddCommand(versionCommand(env))

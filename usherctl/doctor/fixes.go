@@ -108,7 +108,8 @@ func listResources(subject) command { return look("kubectl api-resources", "") }
 // removePod removes a pod that its controller replaces. Any other would be lost, or, of a Job, run again.
 func removePod(s subject) command {
 	if !s.replaced {
-		return look(fmt.Sprintf("kubectl -n %s get pod %s -o yaml", s.pod.Namespace, s.pod.Name), "Nothing replaces it as it was: keep what is needed of it.")
+		return look(fmt.Sprintf("kubectl -n %s get pod %s -o yaml", s.pod.Namespace, s.pod.Name),
+			"Nothing replaces it as it was: keep what is needed of it.")
 	}
 	return fix(fmt.Sprintf("kubectl -n %s delete pod %s", s.pod.Namespace, s.pod.Name))
 }

@@ -150,7 +150,8 @@ func (c Cluster) now(ctx context.Context, creator object, policy Policy, after F
 		switch {
 		case after.Message != "" && (!known || !refusal.repeats()):
 			r.Verdict, r.Hint = report.NotJudged, ""
-			r.Unjudged = append(r.Unjudged, "as of now nothing that the cluster shows refuses the pod; whether what refused it still does cannot be seen there")
+			r.Unjudged = append(r.Unjudged,
+				"as of now nothing that the cluster shows refuses the pod; whether what refused it still does cannot be seen there")
 		case again:
 			r.Verdict, r.Hint = report.Allowed, "as of now the pod is allowed: the controller tries again by itself, after up to some minutes"
 		default:

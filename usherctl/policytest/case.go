@@ -156,7 +156,8 @@ func (c *Case) find(name string) string {
 
 // names returns the files and the directory that the case names.
 func (c *Case) names() (files []string) {
-	for _, name := range []string{c.Manifest.file, c.Review.file, c.Old.file, c.Config, c.Cluster, c.Answers, c.expect["patch"].file, c.expect["after"].file} {
+	for _, name := range []string{c.Manifest.file, c.Review.file, c.Old.file, c.Config, c.Cluster, c.Answers,
+		c.expect["patch"].file, c.expect["after"].file} {
 		if name != "" {
 			files = append(files, c.find(name))
 		}

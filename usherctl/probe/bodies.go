@@ -22,7 +22,7 @@ func nonsense(what string, body func(Review) []byte) func(*run) {
 func (r *run) refuses(what string, x *Exchange) {
 	a := x.read()
 	switch {
-	case x.Err == errSpent, x.Err == nil && x.Code >= 400 && x.Code < 500, a != nil && !a.Review.Response.Allowed:
+	case x.unsent(), x.Err == nil && x.Code >= 400 && x.Code < 500, a != nil && !a.Review.Response.Allowed:
 	case a != nil:
 		r.fail(x, "%s is %s: it must be refused with HTTP 4xx, because nothing was looked at", what, a.verdict())
 	default:
@@ -34,7 +34,7 @@ func (r *run) refuses(what string, x *Exchange) {
 func survives(what string, change func(Review) Review) func(*run) {
 	return func(r *run) {
 		_, x := r.client.review(r, change(r.sample.Review))
-		if x.Err != errSpent && (x.Err != nil || x.Code >= 500) {
+		if !x.unsent() && (x.Err != nil || x.Code >= 500) {
 			r.fail(x, "%s: %s; want an answer, or HTTP 4xx", what, x.outcome())
 		}
 	}
@@ -82,7 +82,7 @@ func deep(r *run) {
 	body := r.sample.Review.withObject(func(object map[string]any) { object["probe"] = "DEEP" }).JSON()
 	nested := strings.Repeat("[", levels) + strings.Repeat("]", levels)
 	x := r.client.send(r, &Exchange{Body: bytes.Replace(body, []byte(`"DEEP"`), []byte(nested), 1)})
-	if a := x.read(); a != nil && a.same(r.was) || x.Err == nil && x.Code < 500 || x.Err == errSpent {
+	if a := x.read(); a != nil && a.same(r.was) || x.Err == nil && x.Code < 500 || x.unsent() {
 		return
 	}
 	r.fail(x, "JSON of %d nested lists: %s; want HTTP 4xx", levels, x.outcome())
@@ -95,7 +95,7 @@ func large(r *run) {
 	})
 	a, x := r.client.review(r, review)
 	switch {
-	case x.Err == errSpent:
+	case x.unsent():
 	case a == nil:
 		r.fail(x, "an object of 1 MiB is not answered: %s", x.outcome())
 	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
@@ -153,7 +153,8 @@ func deletion(r Review) Review {
 }
 
 func connect(r Review) Review {
-	return r.other("pods", "exec", "CONNECT", "", "v1", "PodExecOptions", `{"kind":"PodExecOptions","apiVersion":"v1","stdin":true,"container":"app","command":["sh"]}`)
+	return r.other("pods", "exec", "CONNECT", "", "v1", "PodExecOptions",
+		`{"kind":"PodExecOptions","apiVersion":"v1","stdin":true,"container":"app","command":["sh"]}`)
 }
 
 func scale(r Review) Review {

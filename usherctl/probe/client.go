@@ -37,6 +37,9 @@ const maxAnswer = 3 << 20
 // errSpent is the error of a request that the bound forbids.
 var errSpent = errors.New("the bound of requests is reached")
 
+// unsent reports whether the bound kept a request from being sent.
+func (x *Exchange) unsent() bool { return errors.Is(x.Err, errSpent) }
+
 type client struct {
 	http *http.Client
 	hook *Hook

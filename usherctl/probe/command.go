@@ -107,7 +107,8 @@ func (o *options) check(names []string) (err error) {
 	case o.list && (given > 0 || o.output == "junit"):
 		return errors.New("--list names no webhook, and prints text or json")
 	case !o.list && given != 1:
-		return errors.New("name one webhook: by --url URL, by -f FILE, or by the NAME of a configuration of the cluster; `usherctl probe --list` shows the tests")
+		return errors.New("name one webhook: by --url URL, by -f FILE, or by the NAME of a configuration of the cluster; " +
+			"`usherctl probe --list` shows the tests")
 	case o.kind != "" && o.url == "":
 		return errors.New("--type goes with --url: a configuration says which it is")
 	case !slices.Contains([]string{"", "mutating", "validating"}, o.kind):
@@ -221,7 +222,8 @@ func readConfigurations(ctx context.Context, from flags.Cluster, name string) (a
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("the cluster has no webhook configuration %s; look: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations", name)
+		return nil, fmt.Errorf("the cluster has no webhook configuration %s; look: "+
+			"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations", name)
 	}
 	slices.SortFunc(all, func(a, b requests.Document) int { return strings.Compare(a.Source, b.Source) })
 	return all, nil

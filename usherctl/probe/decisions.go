@@ -22,7 +22,7 @@ func generateName(r *run) {
 	}).with(func(q map[string]any) { delete(q, "name") })
 	a, x := r.client.review(r, review)
 	switch {
-	case x.Err == errSpent:
+	case x.unsent():
 	case a == nil:
 		r.fail(x, "an object with generateName is not answered: %s", x.outcome())
 	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
@@ -57,7 +57,7 @@ func (r *run) sameFor(when string, review Review) {
 
 func (r *run) compare(when string, a *Answer, x *Exchange) {
 	switch {
-	case len(r.result.Failures) > 0, x.Err == errSpent:
+	case len(r.result.Failures) > 0, x.unsent():
 	case a == nil:
 		r.fail(x, "%s it is not answered: %s", when, x.outcome())
 	case !a.same(r.was):
@@ -80,7 +80,7 @@ func sideBySide(r *run) {
 	var first *Exchange
 	for i, a := range answers {
 		switch {
-		case exchanges[i].Err == errSpent:
+		case exchanges[i].unsent():
 			return
 		case a == nil:
 			failed++

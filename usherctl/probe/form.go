@@ -98,7 +98,8 @@ func registration(r *run) {
 	case h.SideEffects != "None" && h.SideEffects != "NoneOnDryRun":
 		r.fail(nil, "sideEffects is %s: the API server refuses dry runs that it is called for", h.SideEffects)
 	case h.Timeout > 10*time.Second:
-		r.fail(nil, "timeoutSeconds is %d: while it does not answer, each request waits so long, and one of kubectl ends after 34 s", int(h.Timeout.Seconds()))
+		r.fail(nil, "timeoutSeconds is %d: while it does not answer, each request waits so long, and one of kubectl ends after 34 s",
+			int(h.Timeout.Seconds()))
 	}
 }
 

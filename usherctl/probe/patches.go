@@ -110,7 +110,7 @@ func patchApplies(r *run) {
 			what, review := form.what, form.review
 			a, x := r.client.review(r, review)
 			if a == nil {
-				if x.Err != errSpent {
+				if !x.unsent() {
 					r.fail(x, "%s %s is not answered: %s", s.Source, what, x.outcome())
 				}
 				return
@@ -243,7 +243,7 @@ func idempotent(r *run) {
 func (r *run) unchanged(source string, review Review, object map[string]any) {
 	a, x := r.client.review(r, review)
 	switch {
-	case len(r.result.Failures) > 0, x.Err == errSpent:
+	case len(r.result.Failures) > 0, x.unsent():
 		return
 	case a == nil:
 		r.fail(x, "%s, changed already, is not answered: %s", source, x.outcome())

@@ -23,7 +23,8 @@ func (h *Hook) consequence() string {
 // Report returns a result in the form of the other tools.
 func (res Result) Report() report.Report {
 	kind, name := "Webhook", res.Hook.Name
-	r := report.Report{Subject: report.Subject{Case: res.Test.Name + " of " + name, Kind: kind, Name: name, Webhook: res.Hook.Configuration}, Verdict: report.Passed}
+	r := report.Report{Verdict: report.Passed, Subject: report.Subject{Case: res.Test.Name + " of " + name, Kind: kind, Name: name,
+		Webhook: res.Hook.Configuration}}
 	for _, f := range res.Failures {
 		finding := report.Finding{ID: res.Test.Name, Severity: report.Error, Object: name, Message: f.Text, Link: res.Test.From[0]}
 		if f.Exchange != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -205,7 +204,7 @@ func checkGiven(given []requests.Document) error {
 			return fmt.Errorf("--sample %w", d.Err)
 		}
 		if d.IsReview() {
-			return errors.New("--sample " + d.Source + ": pass the manifest of an object, not an AdmissionReview: its review is made as the API server makes it")
+			return fmt.Errorf("--sample %s: pass the manifest of an object, not an AdmissionReview: its review is made as the API server makes it", d.Source)
 		}
 	}
 	return nil

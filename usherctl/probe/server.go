@@ -29,7 +29,8 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 	}
 	for range opened {
 		if conn, err := dial(ctx, c.hook); err == nil {
-			_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{", path, c.hook.ServerName)
+			_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{",
+				path, c.hook.ServerName)
 			connections = append(connections, conn)
 		}
 	}
@@ -53,7 +54,8 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 			}
 		}
 		if open > 0 {
-			r.fail(nil, "%d of %d connections on which nothing came are open after %s: set ReadTimeout, or ReadHeaderTimeout and a deadline for bodies", open, stalled,
+			r.fail(nil, "%d of %d connections on which nothing came are open after %s: "+
+				"set ReadTimeout, or ReadHeaderTimeout and a deadline for bodies", open, stalled,
 				patience)
 		}
 	}

@@ -40,17 +40,20 @@ func formTests() []Test {
 			Why:  "admissionReviewVersions promises it. An API server that sends v1beta1 and gets another version refuses the answer or misreads it.",
 			From: []string{docs + "#webhook-request-and-response", "https://github.com/kyverno/kyverno/issues/4955"}},
 		{Name: "refusal", run: refusal, Does: "a refusal has a message and a status code from 400 to 599",
-			Why:  "The message is all that a user sees of a refusal, and the code decides what a controller does next. Without a message kubectl prints \"denied the request without explanation\".",
+			Why: "The message is all that a user sees of a refusal, and the code decides what a controller does next. Without a message " +
+				"kubectl prints \"denied the request without explanation\".",
 			From: []string{docs + "#response"}},
 		{Name: "registration", first: true, run: registration, Does: "sideEffects permits dry runs, and the timeout leaves room",
-			Why:  "With sideEffects Unknown or Some the API server refuses each `kubectl apply --dry-run=server` and `kubectl diff` that the webhook is called for.",
+			Why: "With sideEffects Unknown or Some the API server refuses each `kubectl apply --dry-run=server` and `kubectl diff` that " +
+				"the webhook is called for.",
 			From: []string{docs + "#side-effects", "https://github.com/kubernetes-sigs/controller-tools/issues/197"}},
 	}
 }
 
 func bodyTests() []Test {
 	return []Test{
-		{Name: "no-request", run: nonsense("an AdmissionReview without a request", withoutRequest), Does: "a review without a request is refused with HTTP 4xx",
+		{Name: "no-request", run: nonsense("an AdmissionReview without a request", withoutRequest),
+			Does: "a review without a request is refused with HTTP 4xx",
 			Why:  "Whoever reaches the Service may send it. A handler that panics at it can be ended by anybody.",
 			From: []string{"https://github.com/kyverno/kyverno/pull/15251", "https://github.com/kubeedge/kubeedge/issues/7254"}},
 		{Name: "null", run: nonsense("null", func(Review) []byte { return []byte("null") }), Does: "the JSON text null is refused with HTTP 4xx",
@@ -70,10 +73,12 @@ func bodyTests() []Test {
 		{Name: "other-kind", run: nonsense("a Pod in place of a review", otherKind), Does: "an object of another kind is refused with HTTP 4xx",
 			Why:  "It is the commonest mistake with curl. \"allowed\" would be said of an object that nobody has looked at.",
 			From: []string{docs + "#request"}},
-		{Name: "wrong-types", run: survives("an object whose fields have other types", wrongTypes), Does: "an object with fields of other types is answered, not HTTP 5xx",
+		{Name: "wrong-types", run: survives("an object whose fields have other types", wrongTypes),
+			Does: "an object with fields of other types is answered, not HTTP 5xx",
 			Why:  "Custom resources with a permissive schema hold any JSON, and a type of Go is not their schema.",
 			From: []string{"https://github.com/rook/rook/issues/10222"}},
-		{Name: "nulls", run: survives("an object whose labels, annotations and lists are null", nulls), Does: "null labels, annotations and list elements are answered, not HTTP 5xx",
+		{Name: "nulls", run: survives("an object whose labels, annotations and lists are null", nulls),
+			Does: "null labels, annotations and list elements are answered, not HTTP 5xx",
 			Why:  "Objects that were written by hand have them, and custom resources keep them. A handler that assigns to a nil map panics.",
 			From: []string{"https://github.com/kubeslice/worker-operator/issues/78"}},
 		{Name: "deep", run: deep, Does: "JSON of 100,000 nested lists is refused, and the webhook lives on",
@@ -97,8 +102,10 @@ func bodyTests() []Test {
 func requestTests() []Test {
 	return []Test{
 		{Name: "delete", run: survives("a DELETE, which has no object", deletion), Does: "a DELETE, whose object is null, is answered",
-			Why:  "With failurePolicy Fail, nothing that the rules name can be deleted: nodes are not drained, and namespaces stay.",
-			From: []string{docs + "#request", "https://github.com/DataDog/datadog-agent/issues/50864", "https://github.com/open-policy-agent/gatekeeper/issues/144"}},
+			Why: "With failurePolicy Fail, nothing that the rules name can be deleted: nodes are not drained, and namespaces stay.",
+			From: []string{docs + "#request",
+				"https://github.com/DataDog/datadog-agent/issues/50864",
+				"https://github.com/open-policy-agent/gatekeeper/issues/144"}},
 		{Name: "no-old-object", run: survives("a DELETE without an oldObject", func(r Review) Review {
 			return deletion(r).with(func(q map[string]any) { q["oldObject"] = nil })
 		}), Does: "a DELETE without an oldObject is answered",
@@ -118,7 +125,8 @@ func requestTests() []Test {
 		{Name: "other-resource", run: survives("a Lease, for which no rule calls it", lease), Does: "an object of another kind is answered",
 			Why:  "Somebody will widen the rules.",
 			From: []string{practice}},
-		{Name: "sparse", run: survives("a review with only the required fields", sparse), Does: "a review without requestKind, requestResource, options and userInfo is answered",
+		{Name: "sparse", run: survives("a review with only the required fields", sparse),
+			Does: "a review without requestKind, requestResource, options and userInfo is answered",
 			Why:  "Optional fields are pointers. The test tools of others, and older API servers, leave them out.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/9092"}},
 		{Name: "generate-name", run: generateName, Does: "an object with generateName and without a name is decided upon",
@@ -145,14 +153,17 @@ func patchTests() []Test {
 			Why:  "A patch that does not apply refuses the request with HTTP 500, whatever failurePolicy says.",
 			From: []string{"https://github.com/kubernetes/kubernetes/issues/90623", "https://github.com/SAP-archive/karydia/issues/83"}},
 		{Name: "unknown-fields", run: unknownFields, Does: "fields that a webhook does not know are kept",
-			Why:  "A webhook that decodes into the types of an older Kubernetes and encodes them again removes what is newer, on each object of the cluster, without a word.",
+			Why: "A webhook that decodes into the types of an older Kubernetes and encodes them again removes what is newer, on each " +
+				"object of the cluster, without a word.",
 			From: []string{"https://github.com/piraeusdatastore/piraeus-operator/issues/1025", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}},
 		{Name: "other-containers", run: otherContainers, Does: "containers that others added are kept, wherever they are in the list",
 			Why:  "Sidecar injectors run before and after. A patch by index, or of the whole list, changes the wrong container or loses one.",
 			From: []string{"https://github.com/istio/istio/issues/54562"}},
 		{Name: "idempotent", run: idempotent, Does: "a review of the changed object changes nothing again",
-			Why:  "The API server may call a webhook twice, and each update calls it again: volumes are there twice, numbers grow.",
-			From: []string{docs + "#idempotence", "https://github.com/kserve/kserve/issues/4332", "https://github.com/Azure/azure-workload-identity/issues/1744"}},
+			Why: "The API server may call a webhook twice, and each update calls it again: volumes are there twice, numbers grow.",
+			From: []string{docs + "#idempotence",
+				"https://github.com/kserve/kserve/issues/4332",
+				"https://github.com/Azure/azure-workload-identity/issues/1744"}},
 		{Name: "rounds", run: rounds, Does: "a review of the object as the API server stores it, under another name, changes nothing again",
 			Why:  "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook recognizes its own work by.",
 			From: []string{docs + "#reinvocation-policy", "https://github.com/aws/amazon-eks-pod-identity-webhook/issues/61"}},
@@ -173,7 +184,8 @@ func serverTests() []Test {
 		{Name: "slow-clients", slow: true, Does: "connections on which nothing comes are closed within 40 seconds, and others are answered meanwhile",
 			Why:  "Whoever reaches the Service can otherwise hold so many connections that none is left.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6538"}},
-		{Name: "certificate", first: true, run: certificate, Does: "the certificate is for the registered name, from the registered CA, for servers, and valid for two weeks more",
+		{Name: "certificate", first: true, run: certificate,
+			Does: "the certificate is for the registered name, from the registered CA, for servers, and valid for two weeks more",
 			Why:  "Otherwise no API server calls the webhook: with failurePolicy Fail nothing is created, with Ignore nobody is told.",
 			From: []string{docs + "#authenticate-apiservers"}},
 		{Name: "alive", run: alive, Does: "after all of this, the first request has the answer that it had",

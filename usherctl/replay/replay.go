@@ -33,7 +33,7 @@ const (
 	batchBytes = 16 << 20
 )
 
-// Run reviews the requests of audit logs, see review.ReviewLogs.
+// Run reviews the requests of audit logs, see review.LogReviewer.
 func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 	policy, err := policyfile.Load(ctx, o.Config, env.Suites.Schema())
 	if err != nil {

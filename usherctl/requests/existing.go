@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Existing returns documents in which objects that a cluster has, those with a uid, are as they were created, unless they are updates, and pods have their owners.
+// Existing returns documents in which objects that a cluster has, those with a uid, are as they were created, unless they are updates, and
+// pods have their owners.
 func Existing(documents []Document) []Document {
 	owners, all := NewOwners(documents), slices.Clone(documents)
 	for i, d := range documents {

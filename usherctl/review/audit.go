@@ -29,8 +29,8 @@ type AuditLogs struct {
 	Strict      bool
 }
 
-// ReviewLogs reviews the requests of audit logs: package replay, which stands on explain, and that on this package.
-type ReviewLogs func(context.Context, tool.Env, AuditLogs) error
+// LogReviewer reviews the requests of audit logs: package replay, which stands on explain, and that on this package.
+type LogReviewer func(context.Context, tool.Env, AuditLogs) error
 
 // Namespaces are the Namespaces that files have, with their labels.
 type Namespaces map[string]labels.Set
@@ -45,7 +45,7 @@ func (n Namespaces) NotCalled(routes []admit.Route) func(admit.Route, *admit.Req
 var withLogs = []string{"audit-log", "was", "config", "suite", "feature-gates", "cluster-dir", "output", "strict"}
 
 // reviewLogs reviews the requests of audit logs.
-func (o *options) reviewLogs(ctx context.Context, env tool.Env, set *pflag.FlagSet, review ReviewLogs) error {
+func (o *options) reviewLogs(ctx context.Context, env tool.Env, set *pflag.FlagSet, review LogReviewer) error {
 	var wrong error
 	set.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(withLogs, f.Name) && cli.SuiteOf(f) == "" {

@@ -41,7 +41,7 @@ type options struct {
 }
 
 // Command is `usherctl review`. logs reviews audit logs.
-func Command(env tool.Env, logs ReviewLogs) *cobra.Command {
+func Command(env tool.Env, logs LogReviewer) *cobra.Command {
 	o := options{clusterSource: flags.Cluster{Source: "files"}, registered: flags.Cluster{Source: "files"}}
 	c := &cobra.Command{Use: "review [flags] FILE...", Short: "review manifests or AdmissionReviews without a server",
 		Long: help, Example: `  # what would happen to these objects, and which step would do it?

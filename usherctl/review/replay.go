@@ -25,7 +25,8 @@ type replay struct {
 }
 
 // Replay returns the report of a manifest under other routes. The recorded calls are made again, without an API server: what its plug-ins
-// changed stays, and so do what it refused itself and the answers of others' webhooks. body is the review of the manifest; was and now are the routes that are chosen for it.
+// changed stays, and so do what it refused itself and the answers of others' webhooks. body is the review of the
+// manifest; was and now are the routes that are chosen for it.
 func Replay(ctx context.Context, body []byte, recorded report.Report, was, now Choice) (report.Report, error) {
 	p := replay{reviewed: reviewed{recorded}, recorded: recorded, choice: now}
 	p.Calls, p.Verdict = nil, report.Allowed
@@ -63,7 +64,8 @@ func validates(c report.Call) bool { return c.Validates || strings.HasPrefix(c.P
 func (p *replay) calls(was []admit.Route) (all []report.Call) {
 	reached := true
 	for _, call := range p.recorded.Calls {
-		if call.Webhook != "" || indexOf(p.choice.Routes, call.Path) >= 0 || indexOf(was, call.Path) < 0 && indexOf(p.choice.chooser.Routes, call.Path) >= 0 {
+		if call.Webhook != "" || indexOf(p.choice.Routes, call.Path) >= 0 ||
+			indexOf(was, call.Path) < 0 && indexOf(p.choice.chooser.Routes, call.Path) >= 0 {
 			all = append(all, call)
 		}
 		reached = reached && (validates(call) || passed(call))

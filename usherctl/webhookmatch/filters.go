@@ -153,7 +153,8 @@ func matches(rule registration.RuleWithOperations, attr admission.Attributes) bo
 
 // Covers reports whether rules name an operation on a resource, which may have a subresource, in any version and scope.
 func Covers(all []registration.RuleWithOperations, operation registration.OperationType, of schema.GroupResource, sub string) bool {
-	attr := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", of.WithVersion(""), sub, admission.Operation(operation), nil, false, nil)
+	attr := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", of.WithVersion(""), sub,
+		admission.Operation(operation), nil, false, nil)
 	return slices.ContainsFunc(all, func(rule registration.RuleWithOperations) bool {
 		rule.APIVersions, rule.Scope = anything, nil
 		return matches(rule, attr)
