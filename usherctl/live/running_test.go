@@ -52,7 +52,7 @@ func serve(t *testing.T, policy string) *url.URL {
 	case err := <-ended:
 		t.Fatal(err)
 	case at := <-serving:
-		t.Cleanup(func() { _ = <-ended })
+		t.Cleanup(func() { t.Log(<-ended) })
 		return &url.URL{Scheme: "http", Host: at.Operations}
 	}
 	return nil
