@@ -111,21 +111,10 @@ func (u Usher) webhookProblems(w entry, namespaces []corev1.Namespace) (found []
 			"feature gates: %s. %s",
 			strings.Join(lacks, "; "), otherFlags))
 	}
-	if !w.fails() && (entry{Hook: *w.needed}).fails() {
-		found = append(found, w.failsOpen())
-	}
 	if added := webhooks.Additions(*w.needed, w.Hook); len(added) > 0 {
 		found = append(found, w.narrowed(added, namespaces)...)
 	}
 	return found
-}
-
-// failsOpen returns the finding for a webhook of usher that somebody has registered with Ignore.
-func (w entry) failsOpen() report.Finding {
-	open := problem("usher-registration-differs", w.home.about(), "failurePolicy is Ignore, and usher registers it with Fail: while usher does not "+
-		"answer, requests pass unchecked. Unless this is meant, as with --fail-open, set it to Fail.")
-	open.Fix, open.Look = "", w.edit()
-	return open
 }
 
 // neededFor returns how a webhook of usher should be registered; nil if it should not be, or is not usher's.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,10 +35,25 @@ type reviewed struct {
 // mayNotBeJudged match why requests are not judged.
 var mayNotBeJudged = regexp.MustCompile(`^(PATCH|DELETE|UPDATE|CONNECT|DELETECOLLECTION|level Metadata|the request failed for another reason)`)
 
-// reviewLog reviews the whole log under a policy.
-func reviewLog(t *testing.T, policy string, args ...string) (r reviewed, code int) {
+// logOf returns a file with what the log has of some namespaces: other tests register other webhooks, and change the policy.
+func logOf(t *testing.T, namespaces ...string) string {
 	t.Helper()
-	args = append([]string{"review", "--audit-log", cluster.AuditLog(), "--config", policy, "--suite=core", "-o=json"}, args...)
+	all, err := os.ReadFile(cluster.AuditLog())
+	must(t, err)
+	file, of := filepath.Join(t.TempDir(), "audit.log"), []byte(nil)
+	for line := range bytes.Lines(all) {
+		if slices.ContainsFunc(namespaces, func(n string) bool { return bytes.Contains(line, []byte(`"namespace":"`+n+`"`)) }) {
+			of = append(of, line...)
+		}
+	}
+	must(t, os.WriteFile(file, of, 0o600))
+	return file
+}
+
+// reviewLog reviews a log under a policy.
+func reviewLog(t *testing.T, log, policy string, args ...string) (r reviewed, code int) {
+	t.Helper()
+	args = append([]string{"review", "--audit-log", log, "--config", policy, "--suite=core", "-o=json"}, args...)
 	out, err := exec.CommandContext(t.Context(), usherctl, args...).Output()
 	failed, _ := errors.AsType[*exec.ExitError](err)
 	if wrong := json.Unmarshal(out, &r); wrong != nil {
@@ -49,7 +65,7 @@ func reviewLog(t *testing.T, policy string, args ...string) (r reviewed, code in
 	return r, code
 }
 
-// TestUnderAnotherPolicy: some 300 requests of many kinds, and those of the other tests. Under the policy in force nothing differs; under another
+// TestUnderAnotherPolicy: some 300 requests of many kinds. Under the policy in force nothing differs; under another
 // one, what was sent to be refused by it, and no more.
 func TestUnderAnotherPolicy(t *testing.T) {
 	ctx := cluster.Within(t, 3*time.Minute)
@@ -100,15 +116,16 @@ func TestUnderAnotherPolicy(t *testing.T) {
 			must(t, err)
 		}
 	}
+	log := logOf(t, replayed, "left-out")
 	for _, args := range [][]string{nil, {"--was", usher.PolicyFile()}} {
-		r, code := reviewLog(t, usher.PolicyFile(), args...)
+		r, code := reviewLog(t, log, usher.PolicyFile(), args...)
 		reasons := map[string]int{}
 		for _, why := range r.NotJudged {
 			if reasons[why.Reason] = why.Count; !mayNotBeJudged.MatchString(why.Reason) {
 				t.Errorf("not judged: %s: %d", why.Reason, why.Count)
 			}
 		}
-		if len(r.Groups) > 0 || r.Judged < 100 || r.DryRuns < dry || code != 2 {
+		if len(r.Groups) > 0 || r.Judged < 80 || r.DryRuns < dry || code != 2 {
 			t.Errorf("%v: %d of %d judged, %d dry runs, exit code %d, differences %+v", args, r.Judged, r.Requests, r.DryRuns, code, r.Groups)
 		}
 		t.Logf("%d of %d judged; not judged: %v", r.Judged, r.Requests, slices.Sorted(maps.Keys(reasons)))
@@ -118,7 +135,7 @@ func TestUnderAnotherPolicy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new.yaml")
 	changed := strings.Replace(string(text), "[offensive]", "[offensive, rude]", 1)
 	must(t, os.WriteFile(file, []byte(changed), 0o600))
-	r, code := reviewLog(t, file)
+	r, code := reviewLog(t, log, file)
 	got := 0
 	for _, g := range r.Groups {
 		if got += g.Count; g.Difference != "newly refused" || g.Rule != "denied-names" || g.Namespace != replayed {
