@@ -55,7 +55,7 @@ func hideTexts(m *mask.Mask, r *report.Report) {
 func hideIn(m *mask.Mask, patch []report.Operation) {
 	for i := range patch {
 		if value, err := requests.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
-			patch[i].Value = encode(m.Value(tokens(patch[i].Path), value))
+			patch[i].Value = encode(m.Value(Tokens(patch[i].Path), value))
 		}
 	}
 }
@@ -64,11 +64,11 @@ func hideIn(m *mask.Mask, patch []report.Operation) {
 func hidden(m *mask.Mask, patch []report.Operation) (masked []report.Operation) {
 	for _, o := range patch {
 		if o.Op == "copy" || o.Op == "move" {
-			m.Copied(tokens(o.From), tokens(o.Path))
+			m.Copied(Tokens(o.From), Tokens(o.Path))
 		}
 		one := report.Operation{Op: o.Op, Path: o.Path, From: o.From}
 		if value, err := requests.DecodeJSON(o.Value); err == nil && len(o.Value) > 0 {
-			one.Value = encode(m.Value(tokens(o.Path), value))
+			one.Value = encode(m.Value(Tokens(o.Path), value))
 		}
 		masked = append(masked, one)
 	}

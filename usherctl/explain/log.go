@@ -36,7 +36,7 @@ func requestsOf(env tool.Env, o options) Requests {
 	return func(filter Filter) ([]report.Report, error) {
 		log := NewLog(filter)
 		for _, name := range o.logs {
-			if err := readLog(env, log, name); err != nil {
+			if err := ReadLog(env, log, name); err != nil {
 				return nil, err
 			}
 		}
@@ -44,7 +44,8 @@ func requestsOf(env tool.Env, o options) Requests {
 	}
 }
 
-func readLog(env tool.Env, log *Log, name string) error {
+// ReadLog reads an audit log from a file; from standard input for "-".
+func ReadLog(env tool.Env, log *Log, name string) error {
 	in, err := env.OpenFile(name)
 	if err != nil {
 		return fmt.Errorf("--audit-log: %w", err)

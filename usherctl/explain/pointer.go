@@ -48,8 +48,8 @@ func (p path) String() string {
 	return b.String()
 }
 
-// tokens splits a JSON pointer.
-func tokens(pointer string) []string {
+// Tokens splits a JSON pointer.
+func Tokens(pointer string) []string {
 	if pointer == "" {
 		return nil
 	}
@@ -62,7 +62,7 @@ func tokens(pointer string) []string {
 
 // pathOf reads a pointer without the document that it points into. An index is taken for one unless it is in a map.
 func pathOf(pointer string) (p path) {
-	for _, token := range tokens(pointer) {
+	for _, token := range Tokens(pointer) {
 		index, err := strconv.Atoi(token)
 		if token == "-" {
 			index, err = -1, nil

@@ -2,14 +2,15 @@ package replay
 
 import (
 	"encoding/json"
-	"maps"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	applier "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
@@ -24,20 +25,22 @@ type object = map[string]any
 // given are the members of metadata that the API server sets after mutating webhooks.
 var given = []string{"name", "uid", "creationTimestamp", "generation", "resourceVersion"}
 
+const astray = "the patches in the log do not lead to the stored object"
+
 // rebuild returns the object before each call of mutating webhooks, and after the last. What plug-ins added before is known from the stored object:
 // the patches of the log are undone in it, and must lead to it again. why says that they do not.
 func rebuild(kind schema.GroupVersionKind, created bool, sent, stored object, calls []explain.Called) (documents []json.RawMessage, why string) {
 	seen, patched := sent, slices.ContainsFunc(calls, func(c explain.Called) bool { return len(c.Patch) > 0 })
 	if stored != nil {
-		u := undoing{now: copied(stored), sent: sent}
+		now, ok := any(runtime.DeepCopyJSON(stored)), true
 		for _, c := range slices.Backward(calls) {
 			for _, o := range slices.Backward(c.Patch) {
-				if !u.undo(o) {
-					return nil, "the patches in the log do not lead to the stored object"
+				if now, ok = undone(now, sent, explain.Tokens(o.Path), o); !ok {
+					return nil, astray
 				}
 			}
 		}
-		seen = asSent(u.now, sent)
+		seen = asSent(now.(object), sent)
 	} else if created {
 		seen = tolerant(kind, sent)
 	}
@@ -52,8 +55,8 @@ func rebuild(kind schema.GroupVersionKind, created bool, sent, stored object, ca
 		}
 		documents = append(documents, after)
 	}
-	if patched && stored != nil && !reaches(decoded(documents[len(documents)-1]), asSent(copied(stored), sent), seen) {
-		return nil, "the patches in the log do not lead to the stored object"
+	if patched && stored != nil && !reaches(decoded(documents[len(documents)-1]), asSent(runtime.DeepCopyJSON(stored), sent), seen) {
+		return nil, astray
 	}
 	return documents, ""
 }
@@ -61,25 +64,19 @@ func rebuild(kind schema.GroupVersionKind, created bool, sent, stored object, ca
 // tolerant returns a pod with the tolerations that the plug-in DefaultTolerationSeconds adds to each: of a request that was refused, the log has
 // nothing that plug-ins added.
 func tolerant(kind schema.GroupVersionKind, sent object) object {
-	spec, is := sent["spec"].(object)
-	if kind.GroupKind() != (schema.GroupKind{Kind: "Pod"}) || !is {
+	pod := corev1.Pod{}
+	if kind.GroupKind() != (schema.GroupKind{Kind: "Pod"}) || json.Unmarshal(encoded(sent), &pod) != nil {
 		return sent
 	}
-	all, _ := spec["tolerations"].([]any)
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		tolerated := slices.ContainsFunc(all, func(element any) bool {
-			t, _ := element.(object)
-			effect, hasEffect := t["effect"].(string)
-			of, hasKey := t["key"].(string)
-			return (!hasKey || of == key) && (!hasEffect || effect == string(corev1.TaintEffectNoExecute))
-		})
-		if !tolerated {
-			all = append(all, object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": json.Number("300")})
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Key == "" || t.Key == key) && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
+		}) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists,
+				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))})
 		}
 	}
-	sent, spec = maps.Clone(sent), maps.Clone(spec)
-	sent["spec"], spec["tolerations"] = spec, all
-	return sent
+	return decoded(encoded(pod))
 }
 
 // asSent returns an object with those members of another one that the API server sets later.
@@ -139,42 +136,51 @@ func reaches(is, want, before any) bool {
 	return reflect.DeepEqual(is, want)
 }
 
-// undoing takes operations of patches back.
-type undoing struct{ now, sent object }
-
-// undo takes an operation back; it returns false if it is not known how.
-func (u *undoing) undo(o report.Operation) bool {
-	at := tokens(o.Path)
+// undone returns a value without the change by an operation at a path in it; ok is false if it is not known how. was is the value as it was sent:
+// elements of lists are the same by their names, or else their index.
+func undone(now, was any, at []string, o report.Operation) (_ any, ok bool) {
 	if len(at) == 0 || o.Op == "test" || o.Op == "move" {
-		return o.Op == "test"
+		return now, o.Op == "test"
 	}
-	parent, was, ok := u.lookUp(at[:len(at)-1])
-	last := at[len(at)-1]
-	switch p := parent.(type) {
+	switch in := now.(type) {
 	case object:
 		old, _ := was.(object)
-		value, had := old[last]
-		if had {
-			p[last] = copied(value)
-		} else {
-			delete(p, last)
+		value, had := old[at[0]]
+		switch {
+		case len(at) > 1:
+			in[at[0]], ok = undone(in[at[0]], value, at[1:], o)
+			return in, ok
+		case had:
+			in[at[0]] = runtime.DeepCopyJSONValue(value)
+		default:
+			delete(in, at[0])
 		}
-		return ok && (had || o.Op == "add" || o.Op == "copy")
+		return in, had || o.Op == "add" || o.Op == "copy"
 	case []any:
-		list, done := undoInList(p, was, o, last)
-		return ok && done && u.set(at[:len(at)-1], list)
+		old, _ := was.([]any)
+		if len(at) == 1 {
+			return undoneInList(in, old, o, at[0])
+		}
+		i, err := strconv.Atoi(at[0])
+		if err != nil || i < 0 || i >= len(in) {
+			return nil, false
+		}
+		if was = nil; find(old, in[i], i) >= 0 {
+			was = old[find(old, in[i], i)]
+		}
+		in[i], ok = undone(in[i], was, at[1:], o)
+		return in, ok
 	}
-	return false
+	return nil, false
 }
 
-// undoInList returns a list without the change by an operation on its element at an index.
-func undoInList(p []any, was any, o report.Operation, index string) ([]any, bool) {
+// undoneInList returns a list without the change by an operation on its element at an index.
+func undoneInList(p, old []any, o report.Operation, index string) ([]any, bool) {
 	value, _ := requests.DecodeJSON(o.Value)
 	at, err := strconv.Atoi(index)
 	if err != nil {
 		at = len(p) - 1
 	}
-	old, _ := was.([]any)
 	switch {
 	case o.Op == "add":
 		if at >= len(p) || at < 0 || !holds(p[at], value) {
@@ -187,58 +193,12 @@ func undoInList(p []any, was any, o report.Operation, index string) ([]any, bool
 	case at < 0 || at >= len(old):
 		return nil, false
 	case o.Op == "replace" && at < len(p):
-		p[at] = copied(old[at])
+		p[at] = runtime.DeepCopyJSONValue(old[at])
 		return p, true
 	case o.Op == "remove" && at <= len(p):
-		return slices.Insert(slices.Clone(p), at, copied(old[at])), true
+		return slices.Insert(slices.Clone(p), at, runtime.DeepCopyJSONValue(old[at])), true
 	}
 	return nil, false
-}
-
-// lookUp returns the value at a path, and that of the object that was sent: elements of lists are the same by their names, or else their index.
-func (u *undoing) lookUp(path []string) (now, was any, ok bool) {
-	now, was = any(u.now), any(u.sent)
-	for _, token := range path {
-		switch in := now.(type) {
-		case object:
-			old, _ := was.(object)
-			now, was = in[token], old[token]
-		case []any:
-			at, err := strconv.Atoi(token)
-			if err != nil || at < 0 || at >= len(in) {
-				return nil, nil, false
-			}
-			old, _ := was.([]any)
-			if was = nil; find(old, in[at], at) >= 0 {
-				was = old[find(old, in[at], at)]
-			}
-			now = in[at]
-		default:
-			return nil, nil, false
-		}
-	}
-	return now, was, true
-}
-
-// set sets the list at a path.
-func (u *undoing) set(path []string, list []any) bool {
-	if len(path) == 0 {
-		return false
-	}
-	parent, _, _ := u.lookUp(path[:len(path)-1])
-	last := path[len(path)-1]
-	switch p := parent.(type) {
-	case object:
-		p[last] = list
-		return true
-	case []any:
-		at, err := strconv.Atoi(last)
-		if err == nil && at < len(p) {
-			p[at] = list
-		}
-		return err == nil && at < len(p)
-	}
-	return false
 }
 
 // find returns the index of an element in a list: of the one with its name, or without names of the one at its index; -1 if there is none.
@@ -275,16 +235,14 @@ func holds(value, part any) bool {
 			return !slices.ContainsFunc(v, func(element any) bool { return holds(element, part) })
 		})
 	}
-	return reflect.DeepEqual(value, part) || isQuantity(value, part)
+	return reflect.DeepEqual(value, part) || sameQuantity(value, part)
 }
 
-// isQuantity reports whether two scalars may be the same amount in other words: the patches must lead to the stored object anyway.
-func isQuantity(value, part any) bool {
-	text, isText := value.(string)
-	_, isNumber := part.(json.Number)
-	other, isOther := part.(string)
-	digit := func(text string) bool { return text != "" && text[0] >= '0' && text[0] <= '9' }
-	return isText && digit(text) && (isNumber || isOther && digit(other))
+// sameQuantity reports whether two scalars are the same amount in other words, such as 500m and 0.5.
+func sameQuantity(value, part any) bool {
+	b, err := resource.ParseQuantity(fmt.Sprint(part))
+	a, wrong := resource.ParseQuantity(fmt.Sprint(value))
+	return err == nil && wrong == nil && a.Cmp(b) == 0
 }
 
 // applied returns an object with a patch.
@@ -307,37 +265,6 @@ func defaulted(kind schema.GroupVersionKind, document json.RawMessage) json.RawM
 	}
 	legacyscheme.Scheme.Default(typed)
 	return encoded(typed)
-}
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
-// tokens returns the parts of a JSON pointer.
-func tokens(pointer string) (all []string) {
-	if pointer == "" {
-		return nil
-	}
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		all = append(all, unescape.Replace(token))
-	}
-	return all
-}
-
-func copied[T any](value T) T {
-	switch v := any(value).(type) {
-	case object:
-		made := make(object, len(v))
-		for key, member := range v {
-			made[key] = copied(member)
-		}
-		return any(made).(T)
-	case []any:
-		made := make([]any, len(v))
-		for i, element := range v {
-			made[i] = copied(element)
-		}
-		return any(made).(T)
-	}
-	return value
 }
 
 // decoded returns JSON that is known to be an object; nil if it is not.
