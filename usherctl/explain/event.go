@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
 // Event is a completed request, as the API server's audit log has it. It has only the fields that are read here.
@@ -46,12 +48,7 @@ type Place struct {
 // String returns the place, such as audit.log:12.
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-type user struct {
-	Username string              `json:"username"`
-	UID      string              `json:"uid"`
-	Groups   []string            `json:"groups"`
-	Extra    map[string][]string `json:"extra"`
-}
+type user = authenticationv1.UserInfo
 
 type objectRef struct {
 	APIGroup    string `json:"apiGroup"`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,42 +44,36 @@ type difference struct {
 func (w *worker) judge(ctx context.Context, r request) (is outcome) {
 	is.request = r
 	req, ok := r.asked()
-	is.concerns = ok && (w.new.mayCover(req) || w.was != nil && w.was.mayCover(req))
-	if !is.concerns {
+	if is.concerns = ok && w.mayCover(req); !is.concerns {
 		return is
 	}
 	rec, why := record(r, req)
-	if why != "" {
-		is.why = why
-		return is
+	if is.why = why; why == "" {
+		is.compare(ctx, w, rec)
 	}
-	now, err := w.new.run(ctx, rec)
-	if err != nil {
-		is.why = "the object cannot be sent to usher"
-		return is
-	}
-	was := replayed{Report: report.Report{Verdict: report.Allowed, Sections: report.Sections{Calls: rec.calls}}}
-	if rec.refused.Path != "" {
-		was.Verdict, was.Calls = report.Denied, append(slices.Clone(rec.calls), rec.refused)
-	}
-	if w.was != nil {
-		logged := was
-		if was, err = w.was.run(ctx, rec); err != nil {
-			is.why = "the object cannot be sent to usher"
-			return is
-		}
-		differences, why := compare(rec, logged, was)
-		if is.otherwise = len(differences) > 0; rec.refused.Path != "" && (is.otherwise || why != "") {
-			is.why = "the policy of --was does not refuse what the log has as sent, and refused"
-			return is
-		}
-	}
-	is.differences, is.why = compare(rec, was, now)
 	return is
 }
 
-func (s *side) mayCover(req *admit.Request) bool {
-	return slices.ContainsFunc(s.routes, func(r admit.Route) bool { return mayCover(r, req) })
+// compare compares what is done under the new policy with what the log has, or what is done under the former policy.
+func (is *outcome) compare(ctx context.Context, w *worker, rec recording) {
+	was := replayed{Report: report.Report{Verdict: report.Allowed, Sections: report.Sections{Calls: rec.calls}}}
+	if rec.refused.Path != "" {
+		was.Verdict, was.Calls = report.Denied, append(slices.DeleteFunc(slices.Clone(rec.calls), denies), rec.refused)
+	}
+	now, err := w.new.run(ctx, rec)
+	if w.was != nil && err == nil {
+		logged, why := was, ""
+		if was, err = w.was.run(ctx, rec); err == nil {
+			is.differences, why = compare(rec, logged, was)
+		}
+		if is.otherwise = len(is.differences) > 0; rec.refused.Path != "" && (is.otherwise || why != "") {
+			is.differences, is.why = nil, "the policy of --was does not refuse what the log has as sent, and refused"
+			return
+		}
+	}
+	if is.differences, is.why = compare(rec, was, now); err != nil {
+		is.differences, is.why = nil, "the object cannot be sent to usher"
+	}
 }
 
 // compare returns what differs, or what is not known.
@@ -102,10 +95,12 @@ func compare(rec recording, was, now replayed) (all []difference, why string) {
 	return nil, unknown[0]
 }
 
+func denies(c report.Call) bool { return c.Outcome == string(handlers.Denied) }
+
 // refusals returns the calls that refuse for sure.
 func (r replayed) refusals() (all []report.Call) {
 	for _, c := range r.Calls {
-		if c.Outcome == string(handlers.Denied) && r.Verdict == report.Denied && r.doubts[c.Path] == "" && len(c.Unjudged()) == 0 {
+		if denies(c) && r.Verdict == report.Denied && r.doubts[c.Path] == "" && len(c.Unjudged()) == 0 {
 			all = append(all, c)
 		}
 	}
@@ -184,11 +179,7 @@ func minus(word string, patch, other []report.Operation) (all []report.Operation
 func seenBy(rec recording, c report.Call) json.RawMessage {
 	for _, call := range rec.calls {
 		if call.Path == c.Path && call.Round == c.Round {
-			var sent struct {
-				Request struct{ Object json.RawMessage }
-			}
-			_ = json.Unmarshal(call.Review, &sent)
-			return sent.Request.Object
+			return call.Before
 		}
 	}
 	return rec.object
@@ -222,16 +213,12 @@ func differencesOf(kind string, rec recording, calls []report.Call) (all []diffe
 // example returns a difference for people, without the values that usherctl explain hides.
 func (d difference) example() Example {
 	e := d.about.event
-	who := e.User.Username
-	if e.ImpersonatedUser != nil {
-		who = e.ImpersonatedUser.Username
-	}
-	of := report.Report{Before: d.about.event.RequestObject, After: d.about.object, Sections: report.Sections{Calls: []report.Call{d.call}}}
+	of := report.Report{Before: e.RequestObject, After: d.about.object, Sections: report.Sections{Calls: []report.Call{d.call}}}
 	hides := &mask.Mask{Secret: e.ObjectRef.Resource == "secrets"}
 	hides.Object(d.about.old)
 	explain.Hide(hides, &of)
 	made := Example{At: e.Place.String(), Time: e.Received.UTC().Format(time.RFC3339), Operation: strings.ToUpper(e.Verb), Kind: e.Kind(),
-		Namespace: e.ObjectRef.Namespace, Name: e.Name(), User: who, DryRun: e.DryRun(), Message: of.Calls[0].Message}
+		Namespace: e.ObjectRef.Namespace, Name: e.Name(), User: d.about.who.Username, DryRun: e.DryRun(), Message: of.Calls[0].Message}
 	for _, o := range of.Calls[0].Patch {
 		made.Patch = append(made.Patch, o.String())
 	}
@@ -247,5 +234,3 @@ func (d difference) workload() string {
 	itself := d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
 	return cmp.Or(requests.Owners{}.Of(requests.Document{JSON: raw}), itself)
 }
-
-func equal(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }

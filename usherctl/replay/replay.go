@@ -46,7 +46,7 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 			return fmt.Errorf("--was: %w", err)
 		}
 	}
-	run := &replaying{Env: env, ctx: ctx, result: newResult(), memory: newMemory(), remembers: map[string]bool{}}
+	run := &replaying{Env: env, ctx: ctx, result: newResult(), memory: newMemory()}
 	for range runtime.GOMAXPROCS(0) {
 		w, err := newWorker(env, o, policy, was)
 		if err != nil {
@@ -71,11 +71,10 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 // replaying is one run.
 type replaying struct {
 	tool.Env
-	ctx       context.Context
-	workers   []*worker
-	result    *Result
-	memory    *memory
-	remembers map[string]bool // by resource, whether updates or deletions of it are reviewed
+	ctx     context.Context
+	workers []*worker
+	result  *Result
+	memory  *memory
 
 	batch  []request
 	size   int
@@ -90,13 +89,13 @@ func (r *replaying) read(files []string) error {
 	go func() {
 		defer close(r.filled)
 		for _, name := range files {
-			if err := r.open(log, name); err != nil {
+			if err := explain.ReadLog(r.Env, log, name); err != nil {
 				failed <- err
 				return
 			}
 		}
 		r.flush()
-		failed <- nil
+		failed <- r.ctx.Err()
 	}()
 	progress := cli.IsTerminal(r.Err)
 	for batch := range r.filled {
@@ -116,21 +115,6 @@ func (r *replaying) read(files []string) error {
 	return err
 }
 
-func (r *replaying) open(log *explain.Log, name string) error {
-	in, err := r.OpenFile(name)
-	if err != nil {
-		return fmt.Errorf("--audit-log: %w", err)
-	}
-	defer func() { _ = in.Close() }()
-	if name == "-" {
-		name = "standard input"
-	}
-	if err := log.Read(name, in); err != nil {
-		return fmt.Errorf("--audit-log: %w", err)
-	}
-	return nil
-}
-
 // add adds an event to the batch. Requests that are not answered yet have no result.
 func (r *replaying) add(e *explain.Event) {
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" || len(e.Verb) == 0 || r.ctx.Err() != nil {
@@ -138,7 +122,9 @@ func (r *replaying) add(e *explain.Event) {
 	}
 	next := request{event: e}
 	if r.remembered(e) {
-		next.old = r.memory.before(e)
+		if e.Verb != "create" {
+			next.old = r.memory.before(e)
+		}
 		r.memory.remember(e)
 	}
 	r.batch, r.size = append(r.batch, next), r.size+len(e.RequestObject)+len(e.ResponseObject)
@@ -154,18 +140,11 @@ func (r *replaying) flush() {
 
 // remembered reports whether updates or deletions of objects such as that of an event are reviewed.
 func (r *replaying) remembered(e *explain.Event) bool {
-	key := e.ObjectRef.APIGroup + "/" + e.ObjectRef.Resource
-	is, known := r.remembers[key]
-	if !known {
-		w := r.workers[0]
-		is = slices.ContainsFunc([]admissionv1.Operation{admissionv1.Update, admissionv1.Delete}, func(o admissionv1.Operation) bool {
-			req, _ := request{event: e}.asked()
-			req.SubResource, req.Name, req.Operation = "", "", o
-			return w.new.mayCover(req) || w.was != nil && w.was.mayCover(req)
-		})
-		r.remembers[key] = is
-	}
-	return is
+	return slices.ContainsFunc([]admissionv1.Operation{admissionv1.Update, admissionv1.Delete}, func(o admissionv1.Operation) bool {
+		req, _ := request{event: e}.asked()
+		req.SubResource, req.Name, req.Operation = "", "", o
+		return r.workers[0].mayCover(req)
+	})
 }
 
 // unread notes what of the logs could not be read.
@@ -173,5 +152,8 @@ func (r *Result) unread(log *explain.Log) {
 	r.Unreadable = log.Problems
 	if more := log.Unread - len(log.Problems); more > 0 {
 		r.Unreadable = append(r.Unreadable, fmt.Sprintf("and %d more lines", more))
+	}
+	for _, at := range log.Torn {
+		r.Unreadable = append(r.Unreadable, at.String()+": the last line is incomplete, and was left out")
 	}
 }

@@ -339,6 +339,12 @@ func TestInForce(t *testing.T) {
 		if strings.Contains(printed, "s3cret") {
 			t.Errorf("a hidden value: %s", printed)
 		}
+		result, printed, _ = reviewed(t, s.log.Bytes(), strings.Replace(inForce, "max: 14", "max: 100", 1), was)
+		for _, g := range result.Groups {
+			if g.Rule != "lifespan" {
+				t.Errorf("%v\n%s", g, printed)
+			}
+		}
 		result, printed, _ = reviewed(t, s.log.Bytes(), strings.Replace(inForce, "replicas <= 5", "replicas <= 50", 1), was)
 		if got = countsOf(result); got["newly allowed rules, rule few-replicas"] == 0 || len(got) != 1 {
 			t.Errorf("%v\n%s", got, printed)
@@ -378,6 +384,10 @@ func TestNotJudged(t *testing.T) {
 		},
 			"did not answer"},
 		"conflict": {lines[0], func(e, _ object) { e["responseStatus"] = object{"code": 409, "message": "it exists"} }, "another reason: HTTP 409"},
+		"other suite": {lines[0], func(e, _ object) {
+			e["responseStatus"] = object{"code": 403, "message": `admission webhook "validate-others.usher.dev" denied the request: ` +
+				`denied-names: metadata.name: Forbidden: no (refusal 01234567)`}
+		}, "none of the suites"},
 		"no patch": {lines[0], func(_, a object) { deletePatches(a) }, "does not have the patches"},
 		"wrong": {lines[0], func(e, _ object) {
 			delete(e["responseObject"].(object)["spec"].(object)["containers"].([]any)[0].(object), "env")
@@ -398,6 +408,68 @@ func TestNotJudged(t *testing.T) {
 			!strings.Contains(result.NotJudged[0].Reason, c.want)) || (result.DryRuns == 1) != (name == "dry run") {
 			t.Errorf("%s: %v\n%s", name, err, printed)
 		}
+	}
+}
+
+// TestOdd: an object that was made anew, deletions that were refused, events without metadata, other versions, and a log that ends too early.
+func TestOdd(t *testing.T) {
+	s := newServer(t, inForce)
+	configmap := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "c", "namespace": "apps"}, "data": object{"a": "1"}}
+	stored := s.send(admissionv1.Create, "configmaps", configmap, nil)
+	created := s.log.String()
+	s.log.Reset()
+	must(t, json.Unmarshal(stored, &configmap))
+	s.send(admissionv1.Update, "configmaps", configmap, stored)
+	policy := inForce + "- name: anew\n  match: {apiGroups: [''], resources: [configmaps], operations: [CREATE, DELETE]}\n" +
+		"  validations: [{expression: \"request.operation == 'DELETE' || !has(object.metadata.resourceVersion)\", message: old}]\n"
+	for name, c := range map[string]struct {
+		line   string
+		change func(e object)
+		tail   string
+		want   string
+	}{
+		"anew":     {created, func(object) {}, "", ""},
+		"updated":  {s.log.String(), func(object) {}, "", ""},
+		"metadata": {s.log.String(), func(e object) { delete(e["responseObject"].(object), "metadata") }, "", ""},
+		"version":  {s.log.String(), func(e object) { e["objectRef"].(object)["apiVersion"] = "v0" }, "", "UPDATE: "},
+		"deleted": {created, func(e object) {
+			e["verb"] = "delete"
+			e["responseStatus"] = object{"code": 403, "message": `admission webhook "validate-rules.usher.dev" denied the request: (refusal 01234567)`}
+			delete(e, "responseObject")
+		}, "", "DELETE: "},
+		"torn": {created, func(object) {}, created[:100], "incomplete"},
+	} {
+		var e object
+		must(t, json.Unmarshal([]byte(c.line), &e))
+		c.change(e)
+		result, printed, err := reviewed(t, []byte(created+string(text(e))+"\n"+c.tail), policy, "")
+		if result.Requests != 2 || len(result.Groups) > 0 || (c.want == "") != (err == nil) || !strings.Contains(printed, c.want) {
+			t.Errorf("%s: %v\n%s", name, err, printed)
+		}
+	}
+}
+
+// interrupted is a log whose reading is interrupted.
+type interrupted struct {
+	*strings.Reader
+	interrupt context.CancelFunc
+}
+
+func (i interrupted) Read(to []byte) (int, error) {
+	i.interrupt()
+	return i.Reader.Read(to)
+}
+
+// TestInterrupted: nothing is said of a log that was not read to its end.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	c := review.Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{In: interrupted{strings.NewReader("{}"), cancel}, Out: &out, Err: &out}},
+		replay.Run)
+	c.SetArgs([]string{"--audit-log=-", "--config=../../samples/policies/image-rules.yaml", "--suite=core"})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || out.Len() > 0 {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

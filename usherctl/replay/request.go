@@ -10,11 +10,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/handlers"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
@@ -56,6 +56,8 @@ func mayCover(r admit.Route, req *admit.Request) bool {
 // recording is a request as the log has it.
 type recording struct {
 	request
+	req     *admit.Request
+	who     authenticationv1.UserInfo
 	kind    schema.GroupVersionKind
 	name    string
 	body    []byte          // of validating webhooks
@@ -64,40 +66,22 @@ type recording struct {
 	refused report.Call     // that of usher which refused the request; without a path if none did
 }
 
-// head is the beginning of an object.
-type head struct {
-	metav1.TypeMeta
-	Metadata metav1.ObjectMeta `json:"metadata"`
-}
-
-func headOf(raw json.RawMessage) (h head) {
+func headOf(raw json.RawMessage) (h metav1.PartialObjectMetadata) {
 	_ = json.Unmarshal(raw, &h)
 	return h
 }
 
 // record reads what the log has of a request. why says what it lacks.
 func record(r request, req *admit.Request) (rec recording, why string) {
-	e := r.event
-	calls, err := e.Calls()
-	rec.request = r
-	_, truncated := e.Annotations["audit.k8s.io/truncated"]
-	switch {
-	case e.Stage != "ResponseComplete":
-		return rec, "the API server panicked"
-	case truncated:
-		return rec, "the event was truncated"
-	case err != nil:
-		return rec, "the event has annotations of webhooks that cannot be read"
-	case e.Verb == "deletecollection":
-		return rec, "DELETECOLLECTION: the log does not have the objects"
-	case req.Operation == admissionv1.Connect:
-		return rec, "CONNECT: the log does not have its options"
-	case e.Level == "Metadata":
-		return rec, "level Metadata of the audit policy: the log does not have the object"
-	case e.Verb == "patch":
-		return rec, "PATCH: the log has the patch of the client, and not the object that it made"
+	rec = recording{request: r, req: req, who: r.event.User}
+	if r.event.ImpersonatedUser != nil {
+		rec.who = *r.event.ImpersonatedUser
 	}
-	if why := rec.refusal(); why != "" {
+	calls, err := r.event.Calls()
+	if err != nil {
+		return rec, "the event has annotations of webhooks that cannot be read"
+	}
+	if why = cmp.Or(lacks(r.event, req), rec.refusal()); why != "" {
 		return rec, why
 	}
 	calls = slices.DeleteFunc(calls, func(c explain.Called) bool { return !c.Mutates && !ours(c.Webhook) })
@@ -112,7 +96,27 @@ func record(r request, req *admit.Request) (rec recording, why string) {
 	if req.Operation == admissionv1.Delete {
 		return rec, rec.deleted()
 	}
-	return rec, rec.read(req, calls)
+	return rec, rec.read(calls)
+}
+
+// lacks returns what an event does not have, apart from what webhooks did.
+func lacks(e *explain.Event, req *admit.Request) string {
+	_, truncated := e.Annotations["audit.k8s.io/truncated"]
+	switch {
+	case e.Stage != "ResponseComplete":
+		return "the API server panicked"
+	case truncated:
+		return "the event was truncated"
+	case e.Verb == "deletecollection":
+		return "DELETECOLLECTION: the log does not have the objects"
+	case req.Operation == admissionv1.Connect:
+		return "CONNECT: the log does not have its options"
+	case e.Level == "Metadata":
+		return "level Metadata of the audit policy: the log does not have the object"
+	case e.Verb == "patch":
+		return "PATCH: the log has the patch of the client, and not the object that it made"
+	}
+	return ""
 }
 
 // refusal reads what usher refused. Other requests that failed were not judged to the end.
@@ -125,7 +129,7 @@ func (r *recording) refusal() (why string) {
 	if refusal.By != explain.ByUsher || !ours(refusal.Name) {
 		return fmt.Sprintf("the request failed for another reason: HTTP %d", status.Code)
 	}
-	r.refused = report.Call{Path: webhooks.PathOf(refusal.Name), Outcome: "denied", Message: status.Message}
+	r.refused = report.Call{Path: webhooks.PathOf(refusal.Name), Outcome: string(handlers.Denied), Message: status.Message}
 	for _, problem := range refusal.Problems {
 		text := problem.Field + ": " + problem.Type + ": " + problem.Detail
 		r.refused.Steps = append(r.refused.Steps, report.Step{Name: problem.Step, Mode: string(admit.Enforce), Refused: []string{text}})
@@ -138,108 +142,79 @@ func ours(webhook string) bool { return strings.HasSuffix(webhook, ".usher.dev")
 // deleted reads a request that deletes an object.
 func (r *recording) deleted() (why string) {
 	was, is := headOf(r.old), headOf(r.event.ResponseObject)
-	if r.old == nil || r.refused.Path == "" && (is.Metadata.UID != was.Metadata.UID || is.Metadata.ResourceVersion != was.Metadata.ResourceVersion) {
+	if r.old == nil || is.UID != was.UID || is.ResourceVersion != was.ResourceVersion {
 		return "DELETE: the log does not have the object as it was before"
 	}
-	r.kind, r.name = was.GroupVersionKind(), was.Metadata.Name
-	return r.review(nil)
+	r.kind, r.name = was.GroupVersionKind(), was.Name
+	r.body = r.review(nil)
+	return ""
 }
 
 // read reads the object that was sent, and what became of it.
-func (r *recording) read(req *admit.Request, calls []explain.Called) (why string) {
-	sent, answer := decoded(r.event.RequestObject), headOf(r.event.ResponseObject)
-	was := headOf(r.event.RequestObject)
-	r.kind, r.name = was.GroupVersionKind(), cmp.Or(r.event.ObjectRef.Name, was.Metadata.Name)
-	var stored object
+func (r *recording) read(calls []explain.Called) (why string) {
+	sent, stored := decoded(r.event.RequestObject), decoded(r.event.ResponseObject)
+	was, answer := headOf(r.event.RequestObject), headOf(r.event.ResponseObject)
+	r.kind, r.name = was.GroupVersionKind(), cmp.Or(r.event.ObjectRef.Name, was.Name)
 	switch {
 	case sent == nil || r.kind.Kind == "":
 		return "the log does not have the object that was sent"
-	case req.Operation == admissionv1.Update && (r.old == nil || was.Metadata.ResourceVersion != headOf(r.old).Metadata.ResourceVersion):
+	case r.req.Operation == admissionv1.Update && (r.old == nil || was.ResourceVersion != headOf(r.old).ResourceVersion):
 		return "UPDATE: the log does not have the object as it was before"
-	case r.refused.Path != "", answer.Kind == "Status" && req.SubResource != "":
-	case answer.Kind != r.kind.Kind || answer.APIVersion != was.APIVersion:
+	case r.refused.Path != "", answer.Kind == "Status" && r.req.SubResource != "":
+		stored = nil
+	case answer.TypeMeta != was.TypeMeta:
 		return "the log does not have the stored object: level RequestResponse of the audit policy has it"
-	default:
-		stored = decoded(r.event.ResponseObject)
 	}
-	if metadata, is := sent["metadata"].(object); is && req.Namespace != "" && req.Resource.Resource != "namespaces" {
-		metadata["namespace"] = req.Namespace
+	metadata, is := sent["metadata"].(object)
+	if is && r.req.Namespace != "" && !r.req.AboutNamespace() {
+		metadata["namespace"] = r.req.Namespace
 	}
-	documents, why := rebuild(r.kind, req.Operation == admissionv1.Create && req.SubResource == "", sent, stored, calls)
+	documents, why := rebuild(r.kind, r.req.Operation == admissionv1.Create && r.req.SubResource == "", sent, stored, calls)
 	if why != "" {
 		return why
 	}
+	r.called(calls, documents)
 	if r.object = documents[len(documents)-1]; stored != nil {
-		metadata, _ := stored["metadata"].(object)
-		delete(metadata, "resourceVersion")
-		if r.old != nil {
-			metadata["resourceVersion"] = headOf(r.old).Metadata.ResourceVersion
+		r.name = answer.Name
+		if now, is := stored["metadata"].(object); is {
+			restore(now, metadata, "resourceVersion")
 		}
 		r.object = encoded(stored)
 	}
-	if why := r.called(calls, documents); why != "" {
-		return why
-	}
-	if stored != nil {
-		r.name = headOf(r.object).Metadata.Name
-	}
-	return r.review(r.object)
+	r.body = r.review(r.object)
+	return ""
 }
 
 // called notes the calls of usher's mutating webhooks.
-func (r *recording) called(calls []explain.Called, documents []json.RawMessage) (why string) {
+func (r *recording) called(calls []explain.Called, documents []json.RawMessage) {
 	for i, c := range calls {
 		if !ours(c.Webhook) {
 			continue
 		}
-		body, err := r.reviewOf(documents[i])
-		if err != nil {
-			return "the object cannot be sent to usher"
-		}
-		call := report.Call{Path: webhooks.PathOf(c.Webhook), Round: c.Round + 1, Outcome: "allowed", Patch: c.Patch, Review: body}
-		if call.Path == r.refused.Path {
+		call := report.Call{Path: webhooks.PathOf(c.Webhook), Round: c.Round + 1, Outcome: string(handlers.Allowed), Patch: c.Patch, Before: documents[i],
+			Review: r.review(documents[i])}
+		switch {
+		case call.Path == r.refused.Path:
 			call.Outcome = r.refused.Outcome
-		} else if len(c.Patch) > 0 {
-			call.Outcome = "mutated"
+		case len(c.Patch) > 0:
+			call.Outcome = string(handlers.Mutated)
 		}
 		r.calls = append(r.calls, call)
 	}
-	return ""
 }
 
-func (r *recording) review(object json.RawMessage) (why string) {
-	var err error
-	if r.body, err = r.reviewOf(object); err != nil {
-		return "the object cannot be sent to usher"
-	}
-	return ""
-}
-
-// reviewOf returns the AdmissionReview for an object.
-func (r *recording) reviewOf(object json.RawMessage) ([]byte, error) {
-	e, req := r.event, admissionv1.AdmissionRequest{}
-	who := e.User
-	if e.ImpersonatedUser != nil {
-		who = *e.ImpersonatedUser
-	}
-	asked, _ := r.asked()
-	req.UID, req.Operation, req.SubResource, req.Name = types.UID(cmp.Or(e.AuditID, "replay")), asked.Operation, asked.SubResource, r.name
-	req.Kind, req.Resource = metav1.GroupVersionKind(r.kind), asked.Resource
-	req.RequestKind, req.RequestResource, req.RequestSubResource = &req.Kind, &req.Resource, req.SubResource
-	if req.Namespace = asked.Namespace; req.Resource.Resource == "namespaces" {
+// review returns the AdmissionReview for an object.
+func (r *recording) review(object json.RawMessage) []byte {
+	req := &admissionv1.AdmissionRequest{UID: types.UID(cmp.Or(r.event.AuditID, "replay")), Operation: r.req.Operation, Name: r.name,
+		Kind: metav1.GroupVersionKind(r.kind), Resource: r.req.Resource, SubResource: r.req.SubResource, RequestSubResource: r.req.SubResource,
+		Namespace: r.req.Namespace, UserInfo: r.who, DryRun: new(r.event.DryRun())}
+	req.RequestKind, req.RequestResource = &req.Kind, &req.Resource
+	if r.req.AboutNamespace() {
 		req.Namespace = r.name
 	}
-	req.UserInfo = authenticationv1.UserInfo{Username: who.Username, UID: who.UID, Groups: who.Groups}
-	for key, values := range who.Extra {
-		if req.UserInfo.Extra == nil {
-			req.UserInfo.Extra = map[string]authenticationv1.ExtraValue{}
-		}
-		req.UserInfo.Extra[key] = values
-	}
-	req.Object, req.DryRun = runtime.RawExtension{Raw: object}, new(e.DryRun())
-	if asked.Operation != admissionv1.Create {
+	if req.Object.Raw = object; req.Operation != admissionv1.Create {
 		req.OldObject.Raw = r.old
 	}
 	is := metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
-	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: is, Request: &req})
+	return encoded(admissionv1.AdmissionReview{TypeMeta: is, Request: req})
 }

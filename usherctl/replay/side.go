@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type worker struct {
 	missing  review.MissingRecorder
 	at       time.Time // of the request: overrides end
 	static   []admit.Route
+	routes   []admit.Route // of both sides
 }
 
 // side is usher under one of the policies.
@@ -44,11 +46,18 @@ func newWorker(env tool.Env, o review.AuditLogs, policy, was *config.Policy) (*w
 		return nil, err
 	}
 	w.new = newSide(w, in, o)
+	w.routes = w.new.routes
 	if was != nil {
 		in.Policy = was
 		w.was = newSide(w, in, o)
+		w.routes = append(w.was.routes[:len(w.was.routes):len(w.was.routes)], w.routes...)
 	}
 	return w, nil
+}
+
+// mayCover reports whether a route of a side is for requests such as one whose object is not known.
+func (w *worker) mayCover(req *admit.Request) bool {
+	return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return mayCover(r, req) })
 }
 
 func newSide(w *worker, in suite.Instance, o review.AuditLogs) *side {
@@ -87,24 +96,43 @@ type replayed struct {
 // run runs the steps of usher on a request of the log.
 func (s *side) run(ctx context.Context, rec recording) (is replayed, err error) {
 	is.doubts, s.at = map[string]string{}, rec.event.Received
-	logged := func(path string) bool {
-		return path == rec.refused.Path || slices.ContainsFunc(rec.calls, func(c report.Call) bool { return c.Path == path })
+	choice, err := s.choose(rec, &is)
+	if err != nil {
+		return is, err
 	}
+	s.missing.TakeUnknown()
+	choice.TakeUnknown = s.missing.TakeUnknown
+	recorded, was := rec.report(choice.Routes)
+	is.Report, err = review.Replay(ctx, rec.body, recorded, was, choice)
+	return is, err
+}
+
+// choose returns the routes that are called, and notes what is not known.
+func (s *side) choose(rec recording, is *replayed) (choice review.Choice, err error) {
 	chooser := review.Chooser{Routes: s.routes, NotCalled: func(r admit.Route, req *admit.Request) string {
-		why, doubt := s.called(r, req, logged)
+		why, doubt := s.called(r, req, rec.logged)
 		if doubt {
 			is.doubts[r.Path] = fmt.Sprintf("whether %s is called: the Namespace %s is in none of the files: --cluster-dir adds it", r.Webhook(),
 				req.Namespace)
 		}
 		return why
 	}}
-	choice, err := chooser.Choose(rec.body)
-	if err != nil {
-		return is, err
+	if choice, err = chooser.Choose(rec.body); err != nil {
+		return choice, err
+	}
+	if len(choice.Routes)+len(choice.NotCalled) == 0 { // maybe because it is none
+		if _, _, err = handlers.ReadReview(rec.body); err != nil {
+			return choice, err
+		}
+	}
+	has := func(routes []admit.Route, path string) bool {
+		return slices.ContainsFunc(routes, func(r admit.Route) bool { return r.Path == path })
+	}
+	if by := rec.refused.Path; by != "" && !has(s.routes, by) {
+		is.lacks = append(is.lacks, by+" refused it, which is of none of the suites")
 	}
 	for _, r := range s.routes { // called, although not for such requests under this policy
-		known := slices.ContainsFunc(choice.Routes, func(other admit.Route) bool { return other.Path == r.Path })
-		if logged(r.Path) && !known && (r.Chain.Mutates() || !r.Off) {
+		if rec.logged(r.Path) && !has(choice.Routes, r.Path) && (r.Chain.Mutates() || !r.Off) {
 			choice.Routes = append(choice.Routes, r)
 		}
 	}
@@ -114,21 +142,18 @@ func (s *side) run(ctx context.Context, rec recording) (is replayed, err error) 
 		}
 		return s.lacking[r.Path] != ""
 	})
-	s.missing.TakeUnknown()
-	choice.TakeUnknown = s.missing.TakeUnknown
-	recorded, was := rec.report(choice.Routes)
-	is.Report, err = review.Replay(ctx, rec.body, recorded, was, choice)
-	return is, err
+	return choice, nil
+}
+
+// logged reports whether the log has a call of a route.
+func (r *recording) logged(path string) bool {
+	return path == r.refused.Path || slices.ContainsFunc(r.calls, func(c report.Call) bool { return c.Path == path })
 }
 
 // report returns what was recorded, for the routes that are called now, and the routes that the log has.
 func (r *recording) report(called []admit.Route) (recorded report.Report, was review.Choice) {
-	recorded = report.Report{Verdict: report.Allowed, Before: r.object, After: r.object}
-	recorded.Calls = slices.Clone(r.calls)
-	reached := true
-	for _, c := range r.calls {
-		reached = reached && c.Outcome != string(handlers.Denied)
-	}
+	recorded = report.Report{Verdict: report.Allowed, Before: r.object, After: r.object, Sections: report.Sections{Calls: slices.Clone(r.calls)}}
+	reached := !slices.ContainsFunc(r.calls, denies)
 	for _, route := range called {
 		if !route.Chain.Mutates() && reached {
 			recorded.Calls = append(recorded.Calls, report.Call{Path: route.Path, Outcome: string(handlers.Allowed), Review: r.body})
@@ -177,5 +202,5 @@ func sameEffect(document json.RawMessage, a, b []report.Operation) bool {
 	}
 	one, errOne := applied(document, a)
 	other, errOther := applied(document, b)
-	return errOne == nil && errOther == nil && equal(one, other)
+	return errOne == nil && errOther == nil && reflect.DeepEqual(decoded(one), decoded(other))
 }

@@ -20,7 +20,7 @@ type memory struct {
 	bytes  int
 }
 
-type place struct{ group, resource, namespace, name string }
+type place struct{ group, version, resource, namespace, name string }
 
 type remembered struct {
 	place
@@ -32,7 +32,7 @@ func newMemory() *memory { return &memory{places: map[place]*list.Element{}, las
 // before returns the object as it was before an event, if it is remembered.
 func (m *memory) before(e *explain.Event) json.RawMessage {
 	ref := e.ObjectRef
-	if at := m.places[place{ref.APIGroup, ref.Resource, ref.Namespace, ref.Name}]; at != nil {
+	if at := m.places[place{ref.APIGroup, ref.APIVersion, ref.Resource, ref.Namespace, ref.Name}]; at != nil {
 		return at.Value.(remembered).RawMessage
 	}
 	return nil
@@ -41,10 +41,10 @@ func (m *memory) before(e *explain.Event) json.RawMessage {
 // remember keeps what an event stored, and forgets what was stored longest ago.
 func (m *memory) remember(e *explain.Event) {
 	ref, is := e.ObjectRef, headOf(e.ResponseObject)
-	if is.Metadata.ResourceVersion == "" || is.Kind == "Scale" || e.DryRun() || e.ResponseStatus.Code >= 400 {
+	if is.ResourceVersion == "" || is.Name == "" || is.Kind == "Scale" || e.DryRun() || e.ResponseStatus.Code >= 400 {
 		return
 	}
-	at := place{ref.APIGroup, ref.Resource, ref.Namespace, is.Metadata.Name}
+	at := place{ref.APIGroup, ref.APIVersion, ref.Resource, ref.Namespace, is.Name}
 	m.forget(m.places[at])
 	m.places[at] = m.last.PushFront(remembered{at, e.ResponseObject})
 	m.bytes += len(e.ResponseObject)
