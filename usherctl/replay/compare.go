@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,10 +90,10 @@ func compare(rec recording, was, now replayed) (all []difference, why string) {
 	case len(unknown) == 0 || len(before)+len(after) == 0:
 		all = patches(rec, was, now)
 	}
-	if len(all) > 0 || len(unknown) == 0 {
-		return all, ""
+	if len(all) == 0 && len(unknown) > 0 {
+		why = unknown[0]
 	}
-	return nil, unknown[0]
+	return all, why
 }
 
 func denies(c report.Call) bool { return c.Outcome == string(handlers.Denied) }
@@ -127,12 +128,11 @@ func (r replayed) unknown() (all []string) {
 // patches returns the patches that differ.
 func patches(rec recording, was, now replayed) (all []difference) {
 	for _, c := range now.Calls {
-		i := slices.IndexFunc(was.Calls, func(o report.Call) bool { return o.Path == c.Path && o.Round == c.Round })
-		before := report.Call{Path: c.Path}
-		if i >= 0 {
-			before = was.Calls[i]
+		before, seen := sameCall(was.Calls, c), sameCall(rec.calls, c).Before
+		if seen == nil {
+			seen = rec.object
 		}
-		if now.doubts[c.Path] != "" || len(c.Unjudged()) > 0 || sameEffect(seenBy(rec, c), before.Patch, c.Patch) {
+		if now.doubts[c.Path] != "" || len(c.Unjudged()) > 0 || sameEffect(seen, before.Patch, c.Patch) {
 			continue
 		}
 		differs := report.Call{Path: c.Path, Patch: append(minus("no longer", before.Patch, c.Patch), minus("new", c.Patch, before.Patch)...)}
@@ -146,6 +146,16 @@ func patches(rec recording, was, now replayed) (all []difference) {
 		}
 	}
 	return all
+}
+
+// sameEffect reports whether two patches have the same effect on an object.
+func sameEffect(document json.RawMessage, a, b []report.Operation) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	one, errOne := applied(document, a)
+	other, errOther := applied(document, b)
+	return errOne == nil && errOther == nil && reflect.DeepEqual(decoded(one), decoded(other))
 }
 
 // stepsOf names the steps whose operations only one of two calls has; if that is none, it is not known.
@@ -175,14 +185,14 @@ func minus(word string, patch, other []report.Operation) (all []report.Operation
 	return all
 }
 
-// seenBy returns the object that a webhook was sent.
-func seenBy(rec recording, c report.Call) json.RawMessage {
-	for _, call := range rec.calls {
-		if call.Path == c.Path && call.Round == c.Round {
-			return call.Before
+// sameCall returns the call of a webhook in a round; an empty one if there is none.
+func sameCall(calls []report.Call, of report.Call) (found report.Call) {
+	for _, c := range calls {
+		if c.Path == of.Path && c.Round == of.Round {
+			return c
 		}
 	}
-	return rec.object
+	return found
 }
 
 // ruleNames match the names of entries of the policy in the texts of steps.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,15 +24,12 @@ type Result struct {
 	Otherwise  int      `json:"otherwise"` // that --was judges otherwise than the log has it
 	From       string   `json:"from,omitempty"`
 	To         string   `json:"to,omitempty"`
-	Groups     []*Group `json:"groups"`
+	Groups     []Group  `json:"groups"`
 	Ungrouped  int      `json:"ungrouped,omitempty"` // differences beyond the groups that are kept
 	NotJudged  []Reason `json:"notJudged"`
 	Unreadable []string `json:"unreadable,omitempty"`
 
-	byKey   map[Key]*Group
-	reasons map[string]*Reason
-	refused bool
-	changed bool
+	refused, changed bool
 }
 
 // Key is what the differences of a group have in common.
@@ -74,10 +70,6 @@ type Reason struct {
 	First  string `json:"first"` // the place of the first
 }
 
-func newResult() *Result {
-	return &Result{byKey: map[Key]*Group{}, reasons: map[string]*Reason{}}
-}
-
 // add counts what was found about a request.
 func (r *Result) add(o outcome) {
 	if !o.concerns {
@@ -108,15 +100,15 @@ func (r *Result) add(o outcome) {
 
 func (r *Result) group(d difference, at string) {
 	key := Key{d.kind, d.rule, d.about.event.ObjectRef.Namespace, d.workload()}
-	g := r.byKey[key]
-	if g == nil {
-		if len(r.Groups) == maxGroups {
+	i := slices.IndexFunc(r.Groups, func(g Group) bool { return g.Key == key })
+	if i < 0 {
+		if i = len(r.Groups); i == maxGroups {
 			r.Ungrouped++
 			return
 		}
-		g = &Group{Key: key, First: at}
-		r.byKey[key], r.Groups = g, append(r.Groups, g)
+		r.Groups = append(r.Groups, Group{Key: key, First: at})
 	}
+	g := &r.Groups[i]
 	g.Count++
 	g.First, g.Last = min(g.First, at), max(g.Last, at)
 	if len(g.Examples) < maxExamples {
@@ -125,26 +117,24 @@ func (r *Result) group(d difference, at string) {
 }
 
 func (r *Result) notJudged(why, at string) {
-	if r.reasons[why] == nil && len(r.reasons) >= maxGroups {
-		why = "for other reasons"
+	i := slices.IndexFunc(r.NotJudged, func(other Reason) bool { return other.Reason == why })
+	if i < 0 {
+		if i = len(r.NotJudged); i == maxGroups {
+			i, r.NotJudged[i-1].Reason = i-1, "for other reasons"
+		} else {
+			r.NotJudged = append(r.NotJudged, Reason{Reason: why, First: at})
+		}
 	}
-	if r.reasons[why] == nil {
-		r.reasons[why] = &Reason{Reason: why, First: at}
-	}
-	r.reasons[why].Count++
+	r.NotJudged[i].Count++
 }
 
 // sort puts what is most first.
 func (r *Result) sort() {
 	order := []string{refused, allowed, otherwise}
-	slices.SortStableFunc(r.Groups, func(a, b *Group) int {
+	slices.SortStableFunc(r.Groups, func(a, b Group) int {
 		return cmp.Or(slices.Index(order, a.Difference)-slices.Index(order, b.Difference), b.Count-a.Count)
 	})
-	r.NotJudged = []Reason{}
-	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
-		r.NotJudged = append(r.NotJudged, *r.reasons[why])
-	}
-	slices.SortStableFunc(r.NotJudged, func(a, b Reason) int { return b.Count - a.Count })
+	slices.SortFunc(r.NotJudged, func(a, b Reason) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Reason, b.Reason)) })
 }
 
 // text prints the result for people.
@@ -152,25 +142,13 @@ func (r *Result) text(to io.Writer) {
 	line := func(format string, values ...any) {
 		_, _ = fmt.Fprintln(to, printable.Line(fmt.Sprintf(format, values...)))
 	}
-	last := ""
-	for _, g := range r.Groups {
-		if g.Difference != last {
+	for i, g := range r.Groups {
+		if i == 0 || g.Difference != r.Groups[i-1].Difference {
 			line("%s", g.Difference)
 		}
-		last = g.Difference
 		line("  %s  %s: %s, %s to %s", g.Rule, g.Workload, times(g.Count), g.First, g.Last)
 		for _, e := range g.Examples {
-			dry := ""
-			if e.DryRun {
-				dry = ", a dry run"
-			}
-			line("    %s  %s  %s %s %s by %s%s", e.At, e.Time, e.Operation, e.Kind, e.Name, e.User, dry)
-			if e.Message != "" {
-				line("      %s", e.Message)
-			}
-			for _, o := range e.Patch {
-				line("      %s", o)
-			}
+			e.text(line)
 		}
 	}
 	if r.Ungrouped > 0 {
@@ -186,6 +164,20 @@ func (r *Result) text(to io.Writer) {
 		line("  %s", problem)
 	}
 	r.summary(line)
+}
+
+func (e Example) text(line func(string, ...any)) {
+	dry := ""
+	if e.DryRun {
+		dry = ", a dry run"
+	}
+	line("    %s  %s  %s %s %s by %s%s", e.At, e.Time, e.Operation, e.Kind, e.Name, e.User, dry)
+	if e.Message != "" {
+		line("      %s", e.Message)
+	}
+	for _, o := range e.Patch {
+		line("      %s", o)
+	}
 }
 
 func (r *Result) summary(line func(string, ...any)) {

@@ -81,19 +81,17 @@ func tolerant(kind schema.GroupVersionKind, sent object) object {
 
 // asSent returns an object with those members of another one that the API server sets later.
 func asSent(now, sent object) object {
-	metadata, is := now["metadata"].(object)
+	metadata, _ := now["metadata"].(object)
 	was, _ := sent["metadata"].(object)
-	if is {
-		for _, key := range given {
-			restore(metadata, was, key)
-		}
+	for _, key := range given {
+		restore(metadata, was, key)
 	}
 	restore(now, sent, "status")
 	return now
 }
 
 func restore(in, from object, key string) {
-	if value, has := from[key]; has {
+	if value, has := from[key]; has && in != nil {
 		in[key] = value
 	} else {
 		delete(in, key)
@@ -107,15 +105,10 @@ func reaches(is, want, before any) bool {
 	case object:
 		i, ok := is.(object)
 		b, _ := before.(object)
-		for key := range i {
-			if _, has := w[key]; !has {
-				return false
-			}
-		}
+		ok = ok && len(i) == len(w)
 		for key, value := range w {
-			if ok = ok && reaches(i[key], value, b[key]); !ok {
-				return false
-			}
+			member, has := i[key]
+			ok = ok && has && reaches(member, value, b[key])
 		}
 		return ok
 	case []any:

@@ -46,7 +46,7 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 			return fmt.Errorf("--was: %w", err)
 		}
 	}
-	run := &replaying{Env: env, ctx: ctx, result: newResult(), memory: newMemory()}
+	run := &replaying{Env: env, ctx: ctx, result: &Result{Groups: []Group{}, NotJudged: []Reason{}}, memory: newMemory()}
 	for range runtime.GOMAXPROCS(0) {
 		w, err := newWorker(env, o, policy, was)
 		if err != nil {

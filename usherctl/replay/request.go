@@ -176,9 +176,8 @@ func (r *recording) read(calls []explain.Called) (why string) {
 	r.called(calls, documents)
 	if r.object = documents[len(documents)-1]; stored != nil {
 		r.name = answer.Name
-		if now, is := stored["metadata"].(object); is {
-			restore(now, metadata, "resourceVersion")
-		}
+		now, _ := stored["metadata"].(object)
+		restore(now, metadata, "resourceVersion")
 		r.object = encoded(stored)
 	}
 	r.body = r.review(r.object)

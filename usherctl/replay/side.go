@@ -2,9 +2,7 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -193,14 +191,4 @@ func (s *side) called(r admit.Route, req *admit.Request, logged func(path string
 	}
 	_, known := s.namespaces[req.Namespace]
 	return "", !known && req.Namespace != "" && !req.AboutNamespace()
-}
-
-// sameEffect reports whether two patches have the same effect on an object.
-func sameEffect(document json.RawMessage, a, b []report.Operation) bool {
-	if slices.EqualFunc(a, b, func(x, y report.Operation) bool { return x.String() == y.String() }) {
-		return true
-	}
-	one, errOne := applied(document, a)
-	other, errOther := applied(document, b)
-	return errOne == nil && errOther == nil && reflect.DeepEqual(decoded(one), decoded(other))
 }
