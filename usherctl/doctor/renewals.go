@@ -44,8 +44,9 @@ func replaceBundle(s subject) command {
 
 // replaceCertificate makes a new certificate for the server.
 func replaceCertificate(s subject) command {
-	if s.Issued { // again, once its Secret is gone
-		return fix(fmt.Sprintf("kubectl -n %s delete secret %s", report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)))
+	if s.Issued {
+		return look(fmt.Sprintf("kubectl -n %s get secret %s -o yaml", report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)),
+			"It is issued again once this Secret is deleted, if its issuer works: see to that first, or the key is lost.")
 	}
 	return s.rotate("", "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")
 }

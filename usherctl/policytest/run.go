@@ -86,7 +86,7 @@ func (r *Result) unseen() string {
 	return unseen[report.Verdict(got)]
 }
 
-// suggest adds the command that makes what is expected what is, to the last finding that it would end. Where no verdict of the policy
+// suggest adds to the last finding that it would end how what is new is accepted: as words, since a command is pasted unread. Where no verdict of the policy
 // came about, or nothing is refused any more, it says what to correct.
 func (r *Result) suggest(command string) {
 	if correct := r.unseen(); correct != "" {
@@ -104,7 +104,8 @@ func (r *Result) suggest(command string) {
 		f := &r.Report.Findings[i]
 		if e, found := r.Case.expect[f.ID]; found && !e.contains && f.Severity == report.Error {
 			name := strings.ReplaceAll(regexp.QuoteMeta(r.Case.Name), "'", ".") // in quotes of a shell
-			f.Fix = fmt.Sprintf("%s --update --run '^%s$' '%s'", command, name, filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
+			f.Look = fmt.Sprintf("correct the policy or the case; if what is new is meant, this accepts it: %s --update --run '^%s$' '%s'",
+				command, name, filepath.ToSlash(filepath.Dir(r.Case.Place.File)))
 			return
 		}
 	}

@@ -80,6 +80,11 @@ func (c *client) stream(ctx context.Context, x *Exchange, body io.Reader) *Excha
 		x.Err = err
 		return x
 	}
+	if c.hook.Timeout > 0 { // as the API server tells it
+		query := request.URL.Query()
+		query.Set("timeout", c.hook.Timeout.String())
+		request.URL.RawQuery = query.Encode()
+	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	for key, value := range x.Header {

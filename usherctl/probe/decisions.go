@@ -35,13 +35,18 @@ func dryRun(r *run) {
 		r.skip("all requests are dry runs")
 		return
 	}
-	r.sameFor("as a dry run", r.sample.Review.with(func(q map[string]any) { q["dryRun"] = true }))
+	for i, s := range r.hook.Samples {
+		if r.plain[i] != nil {
+			a, x := r.client.review(r, s.Review.with(func(q map[string]any) { q["dryRun"] = true }))
+			r.compare("as a dry run", r.plain[i], a, x)
+		}
+	}
 }
 
 // repeated sends the very bytes again, and the same object in other requests.
 func repeated(r *run) {
 	x := r.client.send(r, &Exchange{Body: r.was.Exchange.Body})
-	r.compare("when it is sent again", x.read(), x)
+	r.compare("when it is sent again", r.was, x.read(), x)
 	for range 4 {
 		r.sameFor("in another request", r.sample.Review)
 	}
@@ -52,16 +57,17 @@ func alive(r *run) { r.sameFor("after all tests", r.sample.Review) }
 // sameFor fails, once, unless a review has the answer of the first sample.
 func (r *run) sameFor(when string, review Review) {
 	a, x := r.client.review(r, review)
-	r.compare(when, a, x)
+	r.compare(when, r.was, a, x)
 }
 
-func (r *run) compare(when string, a *Answer, x *Exchange) {
+// compare fails, once, unless an answer is as it was.
+func (r *run) compare(when string, was, a *Answer, x *Exchange) {
 	switch {
 	case len(r.result.Failures) > 0, x.unsent():
 	case a == nil:
 		r.fail(x, "%s it is not answered: %s", when, x.outcome())
-	case !a.same(r.was):
-		r.fail(x, "at first it was %s, and %s it is %s", r.was.verdict(), when, a.verdict())
+	case !a.same(was):
+		r.fail(x, "at first it was %s, and %s it is %s", was.verdict(), when, a.verdict())
 	}
 }
 
@@ -99,7 +105,7 @@ func sideBySide(r *run) {
 }
 
 func inTime(r *run) {
-	if r.hook.Timeout == 0 {
+	if r.hook.unregistered {
 		r.skip("no configuration is known")
 		return
 	}

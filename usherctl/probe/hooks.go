@@ -52,7 +52,7 @@ func unregistered(at string, mutates bool, to place) (*registered, error) {
 			"name": "probe.example.com", "clientConfig": map[string]any{"url": "https://probe.example.com/"}, "sideEffects": "None",
 			"admissionReviewVersions": []any{"v1"}, "rules": []any{map[string]any{"apiGroups": []any{"*"}, "apiVersions": []any{"*"},
 				"operations": []any{"*"}, "resources": []any{"*/*"}}}}}}}
-	hook := Hook{Name: at, Mutates: mutates, URL: at, ServerName: u.Hostname(), Roots: to.roots}
+	hook := Hook{Name: at, Mutates: mutates, URL: at, Timeout: 10 * time.Second, unregistered: true, ServerName: u.Hostname(), Roots: to.roots}
 	if to.serverName != "" {
 		hook.ServerName = to.serverName
 	}

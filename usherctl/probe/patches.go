@@ -127,10 +127,12 @@ func unknownFields(r *run) {
 	if !r.changes() {
 		return
 	}
-	const key = "probeField"
+	const key, ofOthers = "probeField", "probe.example.com-kept"
 	for _, s := range r.hook.Samples {
 		review := s.Review.withObject(func(object map[string]any) {
 			object[key] = "kept"
+			at(object, "metadata", "labels")[ofOthers] = "kept"
+			at(object, "metadata", "annotations")[ofOthers] = "kept"
 			if spec, is := object["spec"].(map[string]any); is {
 				spec[key] = map[string]any{"a": "kept"}
 			}
@@ -145,7 +147,11 @@ func unknownFields(r *run) {
 		if object == nil {
 			continue
 		}
-		if lost := missing("", review.object(), object, key); lost != "" {
+		lost := missing("", review.object(), object, key)
+		if lost == "" {
+			lost = missing("", review.object(), object, ofOthers)
+		}
+		if lost != "" {
 			r.fail(x, "of %s, %s is lost: patch what you change, and not what you have decoded", s.Source, lost)
 			return
 		}

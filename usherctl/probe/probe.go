@@ -27,6 +27,7 @@ type Hook struct {
 	SideEffects   string         // empty if it is not known
 	Versions      []string       // admissionReviewVersions
 	OnlyDryRuns   bool           // all requests are
+	unregistered  bool           // no configuration is known
 	Samples       []Sample       // requests for which it is called, the first is the most usual one
 }
 

@@ -75,10 +75,20 @@ func (c *registered) cluster(given []requests.Document) []*unstructured.Unstruct
 		"spec": map[string]any{"limits": []any{map[string]any{"type": "Container",
 			"default": map[string]any{"ephemeral-storage": "1Gi"}, "defaultRequest": map[string]any{"ephemeral-storage": "64Mi"}}}}}}
 	all := []*unstructured.Unstructured{namespace, limits}
+	known := map[string]bool{"default": true, "": true}
 	for _, d := range given {
 		object := &unstructured.Unstructured{}
-		if isDefinition(d) && json.Unmarshal(d.JSON, &object.Object) == nil {
+		if json.Unmarshal(d.JSON, &object.Object) != nil {
+			continue
+		}
+		if isDefinition(d) {
 			all = append(all, object)
+		}
+		if in := object.GetNamespace(); !known[in] {
+			known[in] = true
+			other := namespace.DeepCopy()
+			other.SetName(in)
+			all = append(all, other)
 		}
 	}
 	return all

@@ -152,7 +152,7 @@ func patchTests() []Test {
 		{Name: "patch-applies", run: patchApplies, Does: "a patch applies to the object that was sent, also if that has no labels and annotations",
 			Why:  "A patch that does not apply refuses the request with HTTP 500, whatever failurePolicy says.",
 			From: []string{"https://github.com/kubernetes/kubernetes/issues/90623", "https://github.com/SAP-archive/karydia/issues/83"}},
-		{Name: "unknown-fields", run: unknownFields, Does: "fields that a webhook does not know are kept",
+		{Name: "unknown-fields", run: unknownFields, Does: "fields that a webhook does not know are kept, and labels and annotations of others",
 			Why: "A webhook that decodes into the types of an older Kubernetes and encodes them again removes what is newer, on each " +
 				"object of the cluster, without a word.",
 			From: []string{"https://github.com/piraeusdatastore/piraeus-operator/issues/1025", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}},

@@ -119,17 +119,23 @@ func portOf(service corev1.Service, number int32) *corev1.ServicePort {
 }
 
 // likelyPort returns the port that was probably meant; 0: there is none.
-func likelyPort(service corev1.Service) (first int32) {
+func likelyPort(service corev1.Service) (only int32) {
+	number := 0
 	for _, p := range service.Spec.Ports {
 		switch {
 		case !overTCP(p):
 		case p.Port == 443 || strings.Contains(p.Name, "https") || strings.Contains(p.Name, "webhook"):
 			return p.Port
 		default:
-			first = cmp.Or(first, p.Port)
+			if number++; !strings.Contains(p.Name, "metrics") {
+				only = p.Port
+			}
 		}
 	}
-	return first
+	if number > 1 {
+		return 0
+	}
+	return only
 }
 
 // endpointsProblem returns the finding for a port of a Service that has no ready endpoint, or nil, and the addresses of
