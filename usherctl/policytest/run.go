@@ -86,8 +86,8 @@ func (r *Result) unseen() string {
 	return unseen[report.Verdict(got)]
 }
 
-// suggest adds to the last finding that it would end how what is new is accepted: as words, since a command is pasted unread. Where no verdict of the policy
-// came about, or nothing is refused any more, it says what to correct.
+// suggest adds to the last finding that it would end how what is new is accepted: as words, since a command is pasted unread. Where no
+// verdict of the policy came about, or nothing is refused any more, it says what to correct.
 func (r *Result) suggest(command string) {
 	if correct := r.unseen(); correct != "" {
 		i := slices.IndexFunc(r.Report.Findings, func(f report.Finding) bool { return f.ID == "verdict" })

@@ -32,12 +32,14 @@ const astray = "the patches in the log do not lead to the stored object"
 func rebuild(kind schema.GroupVersionKind, created bool, sent, stored object, calls []explain.Called) (documents []json.RawMessage, why string) {
 	seen, patched := sent, slices.ContainsFunc(calls, func(c explain.Called) bool { return len(c.Patch) > 0 })
 	if stored != nil {
-		now, ok := any(runtime.DeepCopyJSON(stored)), true
+		var now any = runtime.DeepCopyJSON(stored)
 		for _, c := range slices.Backward(calls) {
 			for _, o := range slices.Backward(c.Patch) {
-				if now, ok = undone(now, sent, explain.Tokens(o.Path), o); !ok {
+				before, ok := undone(now, sent, explain.Tokens(o.Path), o)
+				if !ok {
 					return nil, astray
 				}
+				now = before
 			}
 		}
 		seen = asSent(now.(object), sent)
