@@ -81,7 +81,7 @@ func TestRefusedByOthers(t *testing.T) {
 	kubeconfig := reader(ctx, t)
 	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
 		out, code := explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "full", "--feature-gates="+gates, "deployment/no-room")
-		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: tight", "invalid  ReplicaSet no-room-", "as of now", "invalid: pods \"no-room-", "exceeded quota: tight"} {
+		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: tight", "invalid  ReplicaSet no-room-", "as of now", "invalid: ResourceQuota: pods \"no-room-", "exceeded quota: tight"} {
 			if code != 1 || !strings.Contains(out, part) {
 				return fmt.Errorf("exit code %d, lacks %s\n%s", code, part, out)
 			}
@@ -109,7 +109,7 @@ func TestRefusedByLimitRange(t *testing.T) {
 		return nil
 	}))
 	follows(t, out, []string{"denied  Deployment bounded/no-room, its pods", "maximum cpu usage per Pod is 500m", "invalid  ReplicaSet no-room-", "as of now",
-		"invalid: pods \"no-room-", "maximum cpu usage per Pod is 500m"})
+		"invalid: LimitRanger: pods \"no-room-", "maximum cpu usage per Pod is 500m"})
 }
 
 // TestOnlyRegistered: what is said of now is by the routes that are registered; another one that would refuse the pod is not asked.
