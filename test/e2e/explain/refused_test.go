@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -74,8 +75,15 @@ func TestRefusedByOthers(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	cluster.MustApply(ctx, t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full", "labels": {"admission-webhook": "enabled"}}}`)
 	awaitAccount(ctx, t, "full")
-	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/full/resourcequotas", `{"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "0"}}, "status": {"hard": {"pods": "0"}}}`)
+	_, err := cluster.Admin().Create(ctx, "/api/v1/namespaces/full/resourcequotas", `{"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "0"}}}`)
 	must(t, err)
+	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error { // before its controller has seen it, a quota refuses nothing
+		quota, err := cluster.Admin().Get(ctx, "/api/v1/namespaces/full/resourcequotas/tight")
+		if err == nil && quota.String("status", "hard", "pods") == "" {
+			err = errors.New("the quota has no status")
+		}
+		return err
+	}))
 	_, err = cluster.Admin().Create(ctx, "/apis/apps/v1/namespaces/full/deployments", deployment("no-room", "", "1"))
 	must(t, err)
 	kubeconfig := reader(ctx, t)
