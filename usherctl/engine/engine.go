@@ -70,7 +70,7 @@ type Registered struct {
 
 // Request is a request to the API server.
 type Request struct {
-	// Object is what is sent, JSON or YAML: for a DELETE or a CONNECT their options, such as DeleteOptions, or nothing.
+	// Object is the body of the request, JSON or YAML: for a DELETE or a CONNECT its options, such as DeleteOptions, or nothing.
 	Object []byte
 	// Kind and Name are those of the stored object of a subresource, a DELETE or a CONNECT; for others the object has them.
 	Kind        schema.GroupVersionKind

@@ -157,7 +157,7 @@ type snapshot struct {
 	asJSON json.RawMessage
 }
 
-// protobuf is what the types of Kubernetes can do. It takes a fraction of the time of JSON, or of a comparison of objects.
+// protobuf is implemented by the types of Kubernetes. It takes a fraction of the time of JSON, or of a comparison of objects.
 type protobuf interface {
 	Marshal() ([]byte, error)
 	Unmarshal(text []byte) error

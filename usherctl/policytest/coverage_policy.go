@@ -58,7 +58,7 @@ type part struct {
 	step  string
 	leaf  bool // no part of it can be left out
 	shown bool
-	err   error // why no case tells whether it is covered
+	err   error // the reason that it is not known whether a case covers it
 }
 
 // unjudged reports whether the steps could not run without a part: it counts neither as covered nor as not covered.

@@ -106,17 +106,17 @@ func large(r *run) {
 // endless sends blanks after which a review would come.
 func endless(r *run) {
 	const size = 32 << 20
-	blanks := io.MultiReader(&repeated32{left: size}, bytes.NewReader(r.sample.Review.JSON()))
-	x := r.client.stream(r, &Exchange{made: "head -c 33554432 /dev/zero | tr '\\0' ' '"}, blanks)
+	body := io.MultiReader(&blanks{left: size}, bytes.NewReader(r.sample.Review.JSON()))
+	x := r.client.stream(r, &Exchange{made: "head -c 33554432 /dev/zero | tr '\\0' ' '"}, body)
 	if x.read() != nil || x.Err == nil && x.Code >= 500 {
 		r.fail(x, "a body of 32 MiB: %s; want HTTP 413: limit what is read (http.MaxBytesReader)", x.outcome())
 	}
 }
 
-// repeated32 reads as so many blanks.
-type repeated32 struct{ left int }
+// blanks reads as so many blanks.
+type blanks struct{ left int }
 
-func (b *repeated32) Read(p []byte) (int, error) {
+func (b *blanks) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}

@@ -71,7 +71,7 @@ var mutants = []struct{ test, file, old, now string }{
 // decideAt is where a request is decided upon, after its uid is known.
 const decideAt = `operation, resource, _ := strings.Cut(on, " ")`
 
-// extra is what some mutants need beside their change.
+// extra returns a source with the imports and variables that some mutants need.
 func extra(test, file, source string) string {
 	imports, variables := "", ""
 	if file != "handlers/handlers.go" {

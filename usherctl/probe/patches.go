@@ -77,7 +77,7 @@ func apply(review Review, patch []byte) (object map[string]any, err error) {
 	return object, err
 }
 
-// changes says whether there is anything to test of a webhook's patches, and if not, why.
+// changes reports whether the webhook changes a sample. If not, it says why its patches are not tested.
 func (r *run) changes() bool {
 	if !r.hook.Mutates {
 		r.skip("it is a validating webhook")
@@ -128,6 +128,7 @@ func unknownFields(r *run) {
 		return
 	}
 	const key, ofOthers = "probeField", "probe.example.com-kept"
+	looked := false
 	for _, s := range r.hook.Samples {
 		review := s.Review.withObject(func(object map[string]any) {
 			object[key] = "kept"
@@ -147,6 +148,7 @@ func unknownFields(r *run) {
 		if object == nil {
 			continue
 		}
+		looked = true
 		lost := missing("", review.object(), object, key)
 		if lost == "" {
 			lost = missing("", review.object(), object, ofOthers)
@@ -155,6 +157,9 @@ func unknownFields(r *run) {
 			r.fail(x, "of %s, %s is lost: patch what you change, and not what you have decoded", s.Source, lost)
 			return
 		}
+	}
+	if !looked {
+		r.notJudged("no sample with fields that no version of Kubernetes has is allowed, with a patch that applies")
 	}
 }
 
@@ -258,12 +263,16 @@ func (r *run) unchanged(source string, review Review, object map[string]any) {
 		r.fail(x, "%s, changed already, is %s", source, a.verdict())
 		return
 	}
-	if again, err := apply(review, a.Review.Response.Patch); err == nil && !reflect.DeepEqual(again, object) {
+	again, err := apply(review, a.Review.Response.Patch)
+	switch {
+	case err != nil:
+		r.fail(x, "%s, changed already, gets a patch that does not apply: %v", source, err)
+	case !reflect.DeepEqual(again, object):
 		r.fail(x, "%s, changed already, is changed again: %s", source, short(string(a.Review.Response.Patch)))
 	}
 }
 
-// rounds sends the object as the API server stores it, under another name and with another container.
+// rounds sends the object as the API server stores it, under another name.
 func rounds(r *run) {
 	if !r.changes() {
 		return

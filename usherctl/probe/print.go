@@ -15,7 +15,7 @@ func (h *Hook) consequence() string {
 	case "Fail":
 		return "With failurePolicy Fail, requests that it is called for are refused while a call fails."
 	case "Ignore":
-		return "With failurePolicy Ignore, objects are stored unchanged and unchecked while a call fails, and nobody is told."
+		return "With failurePolicy Ignore, objects are stored unchanged and unchecked while a call fails, without a notice."
 	}
 	return ""
 }

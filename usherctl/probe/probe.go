@@ -40,7 +40,7 @@ type Sample struct {
 	Judge func(ctx context.Context, object json.RawMessage) (stored json.RawMessage, refused, unknown string)
 }
 
-// Failure is what a test found, with the request that shows it.
+// Failure is a fault of a webhook, with the request that shows it.
 type Failure struct {
 	Text     string
 	Exchange *Exchange // nil: no single request shows it
@@ -152,6 +152,9 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 			continue
 		default:
 			t.run(r)
+		}
+		if ctx.Err() != nil {
+			r.result.Failures = nil // what was cut short is no fault of the webhook
 		}
 		if c.spent() || ctx.Err() != nil {
 			r.notJudged("the bound of %d requests in %s is reached", bound.Requests, bound.Time)

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/engine"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // nowhere are streams of tests that read files.
@@ -100,4 +102,28 @@ func counting(t *testing.T) (*registered, *atomic.Int64) {
 		t.Fatal(err)
 	}
 	return h, asked
+}
+
+// TestDeletions: a webhook that is called for deletions alone is tested, though its requests have no object.
+func TestDeletions(t *testing.T) {
+	counted, _ := counting(t)
+	hooks, err := hooksOf(requests.Read("", strings.NewReader(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration,
+		metadata: {name: guard}, webhooks: [{name: guard.example.com, sideEffects: None, admissionReviewVersions: [v1],
+		clientConfig: {url: "https://guard.example.com/"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [pods]}]}]}`)),
+		place{address: counted.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hooks[0].addSamples(t.Context(), nil, false); err != nil || len(hooks[0].Samples) != 1 {
+		t.Fatalf("%v: %d samples, want the deletion of a Pod", err, len(hooks[0].Samples))
+	}
+	passed := 0
+	Run(t.Context(), &hooks[0].Hook, Tests(), Bound{400, time.Minute, time.Second}, func(res Result) {
+		if res.NotJudged == "" && res.Skipped == "" && len(res.Failures) == 0 {
+			passed++
+		}
+	})
+	if passed < 15 {
+		t.Errorf("only %d tests pass", passed)
+	}
 }

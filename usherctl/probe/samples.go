@@ -151,7 +151,9 @@ func sampleOf(ctx context.Context, calling, plain *engine.Engine, d requests.Doc
 		if err != nil {
 			continue
 		}
-		delete(at(review.object(), "metadata"), "managedFields")
+		if object := review.object(); object != nil { // a DELETE has none
+			delete(at(object, "metadata"), "managedFields")
+		}
 		source := fmt.Sprintf("%s %s %s", t.what, article(object.GetKind()), object.GetName())
 		return Sample{Source: source, Review: review, Judge: judged(plain, request)}, true
 	}
@@ -221,5 +223,6 @@ func checkGiven(given []requests.Document) error {
 }
 
 func isDefinition(d requests.Document) bool {
-	return bytes.Contains(d.JSON, []byte(`"kind":"CustomResourceDefinition"`))
+	var of metav1.TypeMeta
+	return json.Unmarshal(d.JSON, &of) == nil && of.Kind == "CustomResourceDefinition"
 }

@@ -186,7 +186,7 @@ func serverTests() []Test {
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6538"}},
 		{Name: "certificate", first: true, run: certificate,
 			Does: "the certificate is for the registered name, from the registered CA, for servers, and valid for two weeks more",
-			Why:  "Otherwise no API server calls the webhook: with failurePolicy Fail nothing is created, with Ignore nobody is told.",
+			Why:  "Otherwise no API server calls the webhook: with failurePolicy Fail nothing is created, with Ignore nothing is checked or changed, without a notice.",
 			From: []string{docs + "#authenticate-apiservers"}},
 		{Name: "alive", run: alive, Does: "after all of this, the first request has the answer that it had",
 			Why:  "A webhook that a client can end, or teach something, is at the mercy of every pod that reaches it.",
