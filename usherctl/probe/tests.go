@@ -165,7 +165,7 @@ func patchTests() []Test {
 				"https://github.com/kserve/kserve/issues/4332",
 				"https://github.com/Azure/azure-workload-identity/issues/1744"}},
 		{Name: "rounds", run: rounds, Does: "a review of the object as the API server stores it, under another name, changes nothing again",
-			Why:  "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook " +
+			Why: "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook " +
 				"recognizes its own work by.",
 			From: []string{docs + "#reinvocation-policy", "https://github.com/aws/amazon-eks-pod-identity-webhook/issues/61"}},
 		{Name: "valid", run: valid, Does: "the API server's validation accepts the changed object",
@@ -187,7 +187,7 @@ func serverTests() []Test {
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6538"}},
 		{Name: "certificate", first: true, run: certificate,
 			Does: "the certificate is for the registered name, from the registered CA, for servers, and valid for two weeks more",
-			Why:  "Otherwise no API server calls the webhook: with failurePolicy Fail nothing is created, with Ignore nothing is " +
+			Why: "Otherwise no API server calls the webhook: with failurePolicy Fail nothing is created, with Ignore nothing is " +
 				"checked or changed, without a notice.",
 			From: []string{docs + "#authenticate-apiservers"}},
 		{Name: "alive", run: alive, Does: "after all of this, the first request has the answer that it had",
