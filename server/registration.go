@@ -60,7 +60,7 @@ func (s *service) watchRegistration(ctx context.Context) error {
 	r := &registration{service: s, keeper: webhooks.Keeper{Registrar: webhooks.Registrar{Client: client, At: at}, Wait: s.KeepRegistered},
 		logged: map[string]string{}}
 	s.metrics.MustRegister(r.metrics())
-	go r.run(ctx)
+	s.ending.Go(func() { r.run(ctx) })
 	return nil
 }
 

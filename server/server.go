@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +46,8 @@ type service struct {
 	hooks     []webhooks.Hook               // that the policy in force needs
 	sections  []string                      // that any policy in force has had
 	health    health
-	caFile    string // of a certificate of our own, or empty
+	caFile    string         // of a certificate of our own, or empty
+	ending    sync.WaitGroup // what is ended before the process is
 
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with Plain
 }
@@ -68,6 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s := newService(o)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer s.ending.Wait()
 	defer stop()
 	go logHangups(background, o.Log, hangups(background))
 	policy, inForce, err := config.Open(o.Config, o.Schema)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"usher.dev/usher/admit"
 )
@@ -41,8 +42,10 @@ type Keeper struct {
 	whole  bool   // the opposite; neither is set at first
 }
 
-// longestWait bounds the time between two restorations, and calm is how long a registration must hold until Wait counts again.
+// longestWait bounds the time between two restorations, calm is how long a registration must hold until Wait counts again, and settled
+// bounds the time of one restoration.
 const (
+	settled     = 5 * time.Second
 	longestWait = 10 * time.Minute
 	calm        = 10 * time.Minute
 )
@@ -195,13 +198,27 @@ func (k *Keeper) restore(ctx context.Context, m MarkerState, of func([]string) [
 	if now, err := k.Marker(ctx); err != nil || now.UID != m.UID || now.Annotations[keptRestored] != annotations[keptRestored] {
 		return "", err // it is another replica's turn, or nobody's
 	}
-	if err := r.Apply(ctx, plan, 0, func(string) {}); err != nil {
+	return r.reapply(ctx, plan, m)
+}
+
+// reapply carries out the plan of a restoration, and undoes it if the marker is gone afterwards. It ends what it has begun, also if a
+// request fails or the replica is about to end: beside no marker, no other replica takes away what this one leaves.
+func (r Registrar) reapply(ctx context.Context, plan Plan, m MarkerState) (done string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settled)
+	defer cancel()
+	failed := r.Apply(ctx, plan, 0, func(string) {})
+	done = strings.Join(plan.Changes, "; ")
+	_ = wait.PollUntilContextCancel(ctx, settled/50, true, func(ctx context.Context) (bool, error) {
+		after, unread := r.Marker(ctx)
+		if err = unread; err == nil && after.UID != m.UID {
+			done, failed, err = "", nil, r.undo(ctx, plan)
+		}
+		return err == nil, nil
+	})
+	if err = errors.Join(failed, err); err != nil {
 		return "", err
 	}
-	if after, err := k.Marker(ctx); err != nil || after.UID == m.UID {
-		return strings.Join(plan.Changes, "; "), err
-	}
-	return "", r.undo(ctx, plan)
+	return done, nil
 }
 
 // undo deletes what a plan has created, and a marker that a replica has created beside it.
