@@ -37,7 +37,7 @@ type backend struct {
 
 // Read reads what each of the webhooks calls.
 func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
-	c.backends = map[Target]*backend{}
+	c.backends, c.connections, c.lacking = map[Target]*backend{}, &connections{}, map[string]*bool{}
 	var calls []func()
 	for _, w := range webhooks {
 		t := TargetOf(w.Client)
@@ -83,7 +83,7 @@ func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 	}
 	roots := readBundle(w.Client.CABundle)
 	var others []handshake
-	b.handshake, others = probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
+	b.handshake, others = c.connections.probe(ctx, t.name(), to, func(chain []*x509.Certificate) bool {
 		return chain[0].VerifyHostname(t.name()) == nil || signer(roots, serving{chain: chain}) != nil
 	})
 	for _, h := range others {

@@ -18,10 +18,12 @@ import (
 
 // Cluster is a cluster with the webhooks whose reachability is examined.
 type Cluster struct {
-	Source     reader.Source
-	Inside     bool // this machine can call ClusterIPs
-	NoServices bool // files without any Service
-	backends   map[Target]*backend
+	Source      reader.Source
+	Inside      bool // this machine can call ClusterIPs
+	NoServices  bool // files without any Service
+	backends    map[Target]*backend
+	connections *connections
+	lacking     map[string]*bool // by kind and name, whether what annotations name does not exist
 }
 
 // Webhook is a registered webhook, as far as its reachability depends on it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,27 +38,54 @@ type candidate struct {
 	certain bool
 }
 
+// connections are the handshakes that were made: one for each address and name, whoever asks for it, and one at a time with an address.
+type connections struct {
+	lock  sync.Mutex
+	made  map[[2]string]func() handshake
+	turns map[string]*sync.Mutex
+}
+
+// shake returns the handshake with an address, which is made once.
+func (c *connections) shake(ctx context.Context, name, address string) handshake {
+	c.lock.Lock()
+	if c.made == nil {
+		c.made, c.turns = map[[2]string]func() handshake{}, map[string]*sync.Mutex{}
+	}
+	key := [2]string{name, address}
+	if c.turns[address] == nil {
+		c.turns[address] = &sync.Mutex{}
+	}
+	if turn := c.turns[address]; c.made[key] == nil {
+		c.made[key] = sync.OnceValue(func() handshake {
+			turn.Lock()
+			defer turn.Unlock()
+			return shake(ctx, name, address)
+		})
+	}
+	made := c.made[key]
+	c.lock.Unlock()
+	return made()
+}
+
 // probe calls all addresses of one server at the same time, and returns the first handshake that shows anything: a
 // certificate, or why there is none. It sends no request. is reports whether a certificate is the server's, for
 // addresses that are not certain. dead are the handshakes with addresses that fail while another one does not.
-func probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) (best handshake, dead []handshake) {
-	ctx, cancel := context.WithTimeout(ctx, reader.Timeout)
-	defer cancel()
+func (c *connections) probe(ctx context.Context, name string, all []candidate, is func([]*x509.Certificate) bool) (best handshake, dead []handshake) {
 	type result struct {
 		handshake
 		certain bool
 	}
 	results, certain := make(chan result, len(all)), 0 // those whose result is awaited
-	for _, c := range all {
-		if c.certain {
+	for _, to := range all {
+		if to.certain {
 			certain++
 		}
 		go func() {
-			h := shake(ctx, name, c.address)
-			if !c.certain && (h.err != nil || !is(h.chain)) {
-				h = handshake{address: c.address, err: errUnreachable}
+			h := c.shake(ctx, name, to.address)
+			if !to.certain && (h.err != nil || !is(h.chain)) {
+				h = handshake{address: to.address, err: errUnreachable}
 			}
-			results <- result{h, c.certain}
+			results <- result{h, to.certain}
 		}()
 	}
 	best = handshake{err: errUnreachable}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"usher.dev/usher/cluster/reader"
+	"usher.dev/usher/internal/apiserver"
 )
 
 // listen starts a server on this machine, and returns its address.
@@ -76,7 +80,7 @@ func TestProbe(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(nil)
 			at := TargetOf(w.Client)
-			h, _ := probe(t.Context(), at.name(), []candidate{{c.address, c.certain}}, func([]*x509.Certificate) bool { return false })
+			h, _ := (&connections{}).probe(t.Context(), at.name(), []candidate{{c.address, c.certain}}, func([]*x509.Certificate) bool { return false })
 			if (h.chain != nil) != c.seen || (h.err == nil) != c.seen {
 				t.Errorf("%+v", h)
 			}
@@ -120,7 +124,7 @@ func TestDemands(t *testing.T) {
 			config := &tls.Config{ClientAuth: auth, MaxVersion: version,
 				Certificates: []tls.Certificate{{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: ca.key}}}
 			address := listen(t, func(l net.Listener) { _ = http.Serve(tls.NewListener(l, config), http.NotFoundHandler()) })
-			h, _ := probe(t.Context(), "a", []candidate{{address, true}}, nil)
+			h, _ := (&connections{}).probe(t.Context(), "a", []candidate{{address, true}}, nil)
 			w := hook(nil)
 			service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Port: 443}}}}
 			cluster := &Cluster{backends: map[Target]*backend{TargetOf(w.Client): {handshake: h, service: service}}}
@@ -152,10 +156,10 @@ func TestSomeEndpoints(t *testing.T) {
 	}
 	closed := gone.Addr().String()
 	_ = gone.Close()
-	if h, dead := probe(t.Context(), "a", []candidate{{closed, true}, {good, true}}, nil); h.err != nil || len(dead) != 1 || dead[0].address != closed {
+	if h, dead := (&connections{}).probe(t.Context(), "a", []candidate{{closed, true}, {good, true}}, nil); h.err != nil || len(dead) != 1 || dead[0].address != closed {
 		t.Errorf("%+v %+v", h, dead)
 	}
-	if h, dead := probe(t.Context(), "a", []candidate{{good, true}, {good, true}}, nil); h.err != nil || len(dead) > 0 {
+	if h, dead := (&connections{}).probe(t.Context(), "a", []candidate{{good, true}, {good, true}}, nil); h.err != nil || len(dead) > 0 {
 		t.Errorf("%+v %+v", h, dead)
 	}
 	const ready, ends = 0, 2
@@ -193,7 +197,7 @@ func TestProbeTakesTheFirst(t *testing.T) {
 		_ = http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}}), http.NotFoundHandler())
 	})
 	silent := listen(t, func(net.Listener) {})
-	h, _ := probe(t.Context(), "a", []candidate{{silent, true}, {good, true}}, nil)
+	h, _ := (&connections{}).probe(t.Context(), "a", []candidate{{silent, true}, {good, true}}, nil)
 	if h.err != nil || h.address != good {
 		t.Errorf("%+v", h)
 	}
@@ -236,5 +240,47 @@ func TestInternalHosts(t *testing.T) {
 	}
 	if name := (Target{URL: "https://example.com:8443/a"}).name(); name != "example.com" || !strings.Contains((Target{}).String(), "Service") {
 		t.Error(name)
+	}
+}
+
+// TestOneConnectionToAnAddress: webhooks of one server are judged by one connection, as a small server may take no more.
+func TestOneConnectionToAnAddress(t *testing.T) {
+	now := time.Now()
+	ca := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
+	pair := tls.Certificate{Certificate: [][]byte{ca.certificate.Raw}, PrivateKey: ca.key}
+	var made atomic.Int32
+	address := listen(t, func(l net.Listener) {
+		for {
+			connection, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if made.Add(1); made.Load() > 1 { // it is busy
+				continue
+			}
+			_ = tls.Server(connection, &tls.Config{Certificates: []tls.Certificate{pair}}).Handshake()
+		}
+	})
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Webhook
+	for _, path := range strings.Fields("a b c d e f g h") {
+		all = append(all, hook(func(w *Webhook) {
+			w.Client.Service, w.Client.URL, w.Client.CABundle = nil, new("https://"+address+"/"+path), ca.pem()
+		}))
+	}
+	c := &Cluster{Source: reader.API(client)}
+	c.Read(t.Context(), all)
+	for _, w := range all {
+		if h := c.backends[TargetOf(w.Client)].handshake; h.chain == nil {
+			t.Errorf("%s: %v", *w.Client.URL, h.err)
+		}
+	}
+	if made.Load() != 1 {
+		t.Errorf("%d connections", made.Load())
 	}
 }
