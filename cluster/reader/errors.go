@@ -12,6 +12,7 @@ var ErrNotFound = errors.New("does not exist")
 type UnreadableError struct {
 	What      string // such as "endpointslices in namespace shop"
 	Forbidden bool   // by RBAC
+	Away      error  // why an API server has never answered, or nil
 	Err       error
 }
 

@@ -189,7 +189,7 @@ func (s Source) Read(ctx context.Context, path string) (json.RawMessage, error) 
 // probe sends one request to the API server.
 func (s Source) probe(ctx context.Context, what string, send func(context.Context) ([]byte, error)) (json.RawMessage, error) {
 	if err := s.connection.down(); err != nil {
-		return nil, &UnreadableError{What: what, Err: err}
+		return nil, &UnreadableError{What: what, Away: err, Err: err}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no answer within %s", Timeout))
 	defer cancel()
@@ -204,7 +204,7 @@ func (s Source) probe(ctx context.Context, what string, send func(context.Contex
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%s %w", what, ErrNotFound)
 	}
-	return nil, &UnreadableError{What: what, Forbidden: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err), Err: err}
+	return nil, &UnreadableError{What: what, Forbidden: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err), Away: s.connection.down(), Err: err}
 }
 
 // down returns why the API server is not asked again, or nil.
@@ -220,7 +220,10 @@ func (c *connection) note(err error) {
 	c.Lock()
 	defer c.Unlock()
 	c.answered = c.answered || err == nil || errors.As(err, &status)
-	if !c.answered {
+	if sent, is := errors.AsType[*url.Error](err); is { // the rest of it is of one request
+		err = sent.Err
+	}
+	if !c.answered && c.broken == nil {
 		c.broken = err
 	}
 }

@@ -30,21 +30,26 @@ func Examine(ctx context.Context, source reader.Source, roots *x509.CertPool, us
 		w.needed, w.home = neededFor(*w, needed), usher
 		reports = append(reports, w.report(slices.Concat(f.problems(*w), usher.webhookProblems(*w, f.namespaces))))
 	}
+	joinCauses(reports)
 	whole := report.Report{Subject: report.Subject{Source: f.from(), Kind: "Cluster"},
 		Hint: strings.TrimSpace(f.leftOut() + "\n" + leftOutByName(f.webhooks))}
 	var policies []report.Finding
 	for _, of := range f.policies {
 		policies = append(policies, of.problems(ctx, f)...)
 	}
-	whole.Findings = slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
+	whole.Findings = joinUnread(slices.Concat(f.unread, podProblems(f.webhooks, f.namespaces), amplifierProblems(f.webhooks),
 		twiceProblems(f.webhooks, f.broken), policies, usher.installationProblems(f.webhooks, f.namespaces), usher.problems(ctx, f, needed, rights),
-		usher.healthProblems(ctx, f))
+		usher.healthProblems(ctx, f)))
 	for i := range whole.Findings {
 		if whole.Findings[i].Object == "" {
 			whole.Findings[i].Object = "the cluster"
 		}
 	}
-	reports = append(reports, judged(whole))
+	whole = judged(whole)
+	if usher.Unusable != nil && slices.ContainsFunc(f.webhooks, entry.ushers) { // which usher.problems says of the same finding
+		whole.Unjudged, whole.Verdict = []string{"what usher should be registered for"}, report.NotJudged
+	}
+	reports = append(reports, whole)
 	slices.SortStableFunc(reports, func(a, b report.Report) int { return compare(worst(a), worst(b)) })
 	return reports
 }

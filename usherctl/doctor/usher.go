@@ -178,12 +178,10 @@ func (u Usher) problems(ctx context.Context, f *snapshot, needed []webhooks.Hook
 		found = append(found, u.missing(f.webhooks, needed)...)
 	case u.Assumed != "":
 		found = append(found, milder(problem("usher-registration-differs", u.about(), "not judged: %v.", u.Unknown), report.Unknown))
+	case u.Unusable != nil: // of the same cause
+		found[0].Message += " Not looked at: what usher should be registered for."
 	default:
-		unread := unreadFinding(u.Unknown, "what usher should be registered for")
-		if u.Unusable != nil { // of the same cause
-			unread.Fix, unread.Look = found[0].Fix, found[0].Look
-		}
-		found = append(found, unread)
+		found = append(found, unreadFinding(u.Unknown, "what usher should be registered for"))
 	}
 	return slices.Concat(found, koordinatorProblems(f.webhooks), rights, f.revived)
 }

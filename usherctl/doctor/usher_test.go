@@ -246,3 +246,21 @@ webhooks:
 		t.Errorf("no line says what files do not show: %q", hint)
 	}
 }
+
+// TestOneFindingOfAnAwayServer: what cannot be read since the API server does not answer is one finding.
+func TestOneFindingOfAnAwayServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	client, err := apiserver.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []report.Finding
+	for _, r := range Examine(t.Context(), reader.API(client), nil, Usher{Unknown: errors.New("the cluster could not be read")}) {
+		found = append(found, r.Findings...)
+	}
+	if len(found) != 1 || !strings.Contains(found[0].Message, "refused") || !strings.Contains(found[0].Message, "the webhooks in them") ||
+		!strings.Contains(found[0].Message, "namespaceSelectors") || strings.Contains(found[0].Message, "/apis/") {
+		t.Errorf("%d findings: %+v", len(found), found)
+	}
+}

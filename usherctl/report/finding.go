@@ -24,6 +24,8 @@ type Finding struct {
 	// Object is the object concerned, such as "ValidatingWebhookConfiguration usher, webhook validate-pods.usher.dev".
 	Object  string `json:"object,omitempty"`
 	Message string `json:"message"`
+	// Webhooks are all webhooks that the finding is about, if its one cause concerns several: each of them has it.
+	Webhooks []string `json:"webhooks,omitempty"`
 	// Diff is a unified diff of what should be and what is.
 	Diff string `json:"diff,omitempty"`
 	// Fix is one command that corrects it.

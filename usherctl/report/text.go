@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -66,8 +67,8 @@ func findingsText(b *strings.Builder, findings []Finding, style Style) {
 // findingText prints a finding: what is wrong with what, the command that corrects it, and the page.
 func findingText(b *strings.Builder, f Finding, style Style) {
 	fmt.Fprintf(b, "  %s %s", style.Paint(severityColors[f.Severity], string(f.Severity)+":"), f.ID)
-	if f.Object != "" {
-		fmt.Fprintf(b, ": %s", printable.Lines(f.Object))
+	if about := cmp.Or(strings.Join(f.Webhooks, ",\n    "), f.Object); about != "" {
+		fmt.Fprintf(b, ": %s", printable.Lines(about))
 	}
 	b.WriteByte('\n')
 	indented(b, "    ", printable.Lines(f.Message))

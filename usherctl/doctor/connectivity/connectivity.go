@@ -67,7 +67,11 @@ func (p *Problem) as(severity report.Severity) *Problem {
 // Unread returns the problem of something that could not be read; what names what was not examined for that.
 func Unread(err error, what string) *Problem {
 	about := Subject{Err: err}
-	if unreadable, is := errors.AsType[*reader.UnreadableError](err); is && unreadable.Forbidden {
+	unreadable, is := errors.AsType[*reader.UnreadableError](err)
+	if is && unreadable.Away != nil {
+		return problem("not-readable", about, "the API server does not answer: %v. Not looked at: %s.", unreadable.Away, what).as(report.Unknown)
+	}
+	if is && unreadable.Forbidden {
 		return problem("not-readable", about, "%s may not be read. Not looked at: %s. deploy/doctor.yaml has all rights that are "+
 			"needed.", unreadable.What, what).as(report.Unknown)
 	}
