@@ -216,3 +216,24 @@ func TestTwice(t *testing.T) {
 		expectOne(t, twiceProblems([]entry{first, other, second}, sound), "registered-twice", "configuration d")
 	}
 }
+
+// TestTwiceManaged: of two that are the same, the one stays that something would make again.
+func TestTwiceManaged(t *testing.T) {
+	byHand := hook(func(w *entry) { w.configuration.Name = "a" })
+	for name, set := range map[string]func(*metav1.ObjectMeta){
+		"Helm":     func(o *metav1.ObjectMeta) { o.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"} },
+		"an owner": func(o *metav1.ObjectMeta) { o.OwnerReferences = []metav1.OwnerReference{{Kind: "X", Name: "x"}} },
+		"Argo CD":  func(o *metav1.ObjectMeta) { o.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "x"} },
+		"Flux":     func(o *metav1.ObjectMeta) { o.Labels = map[string]string{"kustomize.toolkit.fluxcd.io/name": "x"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			managed := hook(func(w *entry) { w.configuration.Name = "z"; set(&w.configuration) })
+			expectOne(t, twiceProblems([]entry{byHand, managed}, sound), "registered-twice", "\nkubectl delete validatingwebhookconfiguration a", "a, webhook w.example.com calls what")
+			other := managed
+			other.configuration.Name = "y"
+			if found := twiceProblems([]entry{other, managed}, sound); len(found) != 1 || found[0].Fix != "" {
+				t.Errorf("what comes back is removed: %+v", found)
+			}
+		})
+	}
+}

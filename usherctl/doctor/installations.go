@@ -53,7 +53,7 @@ func (w entry) server() string {
 func overlap(a, b entry, namespaces []corev1.Namespace) bool {
 	one, err := metav1.LabelSelectorAsSelector(a.NamespaceSelector)
 	other, wrong := metav1.LabelSelectorAsSelector(b.NamespaceSelector)
-	if err != nil || wrong != nil || sharedResource(a, b) == "" {
+	if err != nil || wrong != nil || sharedRule(a, b) == "" {
 		return false
 	}
 	both := func(n corev1.Namespace) bool {

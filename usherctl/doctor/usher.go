@@ -220,7 +220,7 @@ func koordinatorProblems(all []entry) []report.Finding {
 			continue
 		}
 		for _, other := range all {
-			if shared := sharedResource(w, other); other.ushers() && shared != "" {
+			if shared := sharedRule(w, other); other.ushers() && shared != "" {
 				return []report.Finding{problem("koordinator-beside-usher", w.about(), "%s %s is registered for %s, as %s of usher is: both do the "+
 					"same, and two on one object compound. Switch Koordinator's off, too: its gate "+
 					"WebhookFramework=false.", w.kind, w.configuration.Name, shared, other.Name)}
@@ -230,14 +230,14 @@ func koordinatorProblems(all []entry) []report.Finding {
 	return nil
 }
 
-// sharedResource returns a resource that both webhooks are for, or "".
-func sharedResource(a, b entry) string {
+// sharedRule returns an operation on a resource that both webhooks are for, such as "CREATE of pods", or "".
+func sharedRule(a, b entry) string {
 	for _, rule := range a.Rules {
 		for _, name := range rule.Resources {
 			for _, group := range rule.APIGroups {
 				for _, operation := range rule.Operations {
 					if covers(b.Rules, operation, group, name) {
-						return name
+						return string(operation) + " of " + name
 					}
 				}
 			}
