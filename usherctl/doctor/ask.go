@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -14,7 +15,7 @@ import (
 
 // sendsVirtual reports whether the API server is of a version that calls webhooks for TokenReviews and the like.
 func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
-	if group != "authentication.k8s.io" && group != "authorization.k8s.io" {
+	if !slices.Contains(virtualGroups, group) {
 		return false
 	}
 	minor := discovery.MinorVersion(ctx, e.source)
@@ -23,6 +24,9 @@ func (e *Examiner) sendsVirtual(ctx context.Context, group string) bool {
 
 // virtualEnd is the minor version of Kubernetes from which webhooks are no longer called for TokenReviews and the like.
 const virtualEnd = 37
+
+// virtualGroups are the groups of TokenReviews and the like.
+var virtualGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 // authorize asks the API server, which stores nothing.
 func (e *Examiner) authorize(ctx context.Context, what authorizer.Attributes) (bool, string, error) {

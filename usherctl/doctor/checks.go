@@ -33,6 +33,7 @@ var checks = []Check{
 	{"ca-bundle-missing", report.Error, "the caBundle of a webhook is empty", replaceBundle},
 	{"ca-bundle-invalid", report.Error, "the caBundle of a webhook holds something else than certificates", replaceBundle},
 	{"ca-bundle-private-key", report.Error, "the caBundle of a webhook holds a private key", replaceBundle},
+	{"ca-source-missing", report.Warning, "what cert-manager is to fill in a caBundle from does not exist", show},
 	{"certificate-expired", report.Error, "the certificate of a webhook has expired", replaceCertificate},
 	{"certificate-not-yet-valid", report.Error, "the certificate of a webhook, or its CA, is not valid yet", replaceEarly},
 	{"ca-expired", report.Error, "the CA of a webhook has expired", replaceCA},

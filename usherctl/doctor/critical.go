@@ -18,13 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/internal/selector"
 	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
 
-// criticalRequests returns the requests to ask of a webhook that calls a Service with a selector.
-func criticalRequests(t connectivity.Target, selector map[string]string) (all []criticalRequest) {
+// criticalRequests returns the requests to ask of a webhook whose server, and the pods of it, have some labels.
+func criticalRequests(t connectivity.Target, served []connectivity.Labels) (all []criticalRequest) {
 	for _, n := range needs {
 		all = append(all, n.requests(nil)...)
 	}
@@ -32,27 +33,53 @@ func criticalRequests(t connectivity.Target, selector map[string]string) (all []
 		"pods in kube-system: DNS, network and storage cannot start while it does not answer, and "+
 			"it may need them to start").requests(map[string]string{"k8s-app": "kube-dns"})...)
 	own := t.Service.Namespace
-	if t.URL != "" || own == "kube-system" {
+	if t.URL != "" || own == "" || own == "kube-system" {
 		return all
 	}
-	for _, n := range ownNeeds {
-		n.namespace, n.why = own, n.why+", in its own namespace, "+own
-		all = append(all, n.requests(selector)...)
+	if len(served) == 0 {
+		served = []connectivity.Labels{{}}
 	}
-	return append(all, newPods("fail-own-namespace", own,
-		"pods in its own namespace, "+own+": once its pods are gone, none can be created again").requests(selector)...)
+	for _, s := range served {
+		for _, n := range ownNeeds {
+			labels := s.Pods
+			if n.resource == "deployments" {
+				labels = s.Own
+			}
+			n.namespace, n.why = own, n.why+", in its own namespace, "+own
+			all = append(all, n.requests(labels)...)
+		}
+		all = append(all, newPods("fail-own-namespace", own,
+			"pods in its own namespace, "+own+": once its pods are gone, none can be created again").requests(s.Pods)...)
+	}
+	return all
+}
+
+// calls returns what a webhook calls, without a Service that does not exist in a namespace that does not, either.
+func (f *snapshot) calls(w entry) connectivity.Target {
+	t := connectivity.TargetOf(w.ClientConfig)
+	exists := f.namespaces == nil || slices.ContainsFunc(f.namespaces, func(n corev1.Namespace) bool { return n.Name == t.Service.Namespace })
+	if !exists && f.reach.Missing(t) {
+		return connectivity.Target{}
+	}
+	return t
+}
+
+// asksLabels reports whether the labels of an object may decide whether a webhook is called for it.
+func (w entry) asksLabels() bool {
+	return !selector.Empty(w.ObjectSelector) || slices.ContainsFunc(w.MatchConditions,
+		func(m registration.MatchCondition) bool { return strings.Contains(m.Expression, "labels") })
 }
 
 // lockOutProblems returns the findings for requests that a cluster lives on and that a webhook with failurePolicy Fail
-// is called for, one for each kind. The pods of what it calls have the labels of a selector.
-func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []report.Finding) {
+// is called for, one for each kind. Its server and the pods of it have some labels.
+func lockOutProblems(w entry, served []connectivity.Labels, f *snapshot) (found []report.Finding) {
 	if !w.fails() {
 		return nil
 	}
 	var ids []string
 	var critical []criticalRequest
 	called := map[string][]criticalRequest{}
-	for _, v := range criticalRequests(connectivity.TargetOf(w.ClientConfig), selector) {
+	for _, v := range criticalRequests(f.calls(w), served) {
 		if !w.calledFor(v, f) {
 			continue
 		}
@@ -77,6 +104,9 @@ func lockOutProblems(w entry, selector map[string]string, f *snapshot) (found []
 			next.Fix, next.Look = "", w.show()
 		} else if why := chosen[w.Name]; why != "" {
 			next.Message, next.Severity, next.Fix, next.Look = next.Message+" "+why, report.Info, "", w.show()
+		} else if id == "fail-own-namespace" && w.asksLabels() && len(served) > 0 && served[0].Assumed {
+			next.Message, next.Severity = next.Message+" The labels of its pods are not known: only those that its Service selects were looked at.", report.Unknown
+			next.Fix, next.Look = "", w.show()
 		}
 		found = append(found, next)
 	}

@@ -68,8 +68,8 @@ func (f *snapshot) problems(w entry) []report.Finding {
 		reached = append(reached, w.reached(p))
 	}
 	return slices.Concat(conditionProblems(w, &f.matcher), reached,
-		lockOutProblems(w, f.reach.PodLabels(connectivity.TargetOf(w.ClientConfig)), f),
-		ruleProblems(w, f.resources), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
+		lockOutProblems(w, f.reach.Labels(connectivity.TargetOf(w.ClientConfig)), f),
+		ruleProblems(w, f.resources), f.virtualProblem(w), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }
 

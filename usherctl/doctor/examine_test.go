@@ -228,7 +228,7 @@ func TestLockOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := hook(c.change)
 			expectOne(t, conditionProblems(w, matcher), "")
-			expectOne(t, lockOutProblems(w, map[string]string{"app": "svc"}, &snapshot{}), c.want, c.says...)
+			expectOne(t, lockOutProblems(w, []connectivity.Labels{{Pods: map[string]string{"app": "svc"}}}, &snapshot{}), c.want, c.says...)
 		})
 	}
 	t.Run("token reviews of Kubernetes 1.37", func(t *testing.T) {

@@ -163,6 +163,9 @@ func (u Usher) podProblems(ctx context.Context, source reader.Source, deployment
 		return []report.Finding{problem("usher-pods-refused", u.about(), "the API server refuses the pods of the Deployment %s: %s. Those that run stay, "+
 			"and none is replaced.", u.service(), j.Refusal.Message)}
 	}
+	if class := e.pods[len(e.pods)-1].Spec.PriorityClassName; !source.Live() && class != "" && !strings.HasPrefix(class, "system-") {
+		return []report.Finding{u.podsUnjudged("no file has the PriorityClass " + class)} // it was taken to exist
+	}
 	return e.unreadOfPods(ctx, j.state)
 }
 

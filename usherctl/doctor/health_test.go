@@ -60,6 +60,8 @@ func TestHealth(t *testing.T) {
 		{"no PriorityClass", deployed("replicas: 2", class) + "---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: second}, value: 1}\n",
 			deployed("replicas: 2", class) + "---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: first}, value: 1}\n", "usher-pods-refused",
 			"no PriorityClass with name first"},
+		{"a PriorityClass that no file has", deployed("replicas: 2", class), deployed("replicas: 2", strings.Replace(class, "first", "system-node-critical", 1)), "usher-pods-refused",
+			"no file has the PriorityClass first"},
 		{"no room in a quota", deployed("replicas: 3", "") + beside("ResourceQuota", "spec: {hard: {pods: 2}}"),
 			deployed("replicas: 3", "") + beside("ResourceQuota", "spec: {hard: {pods: 3}}, status: {hard: {pods: 3}, used: {pods: 3}}"), "usher-pods-refused",
 			"exceeded quota: x, requested: pods=1, used: pods=2, limited: pods=2"},

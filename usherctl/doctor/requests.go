@@ -203,6 +203,9 @@ func (e *Examiner) request(ctx context.Context, d requests.Document, o requests.
 	}
 	_ = json.Unmarshal(d.JSON, &own)
 	if r.AdmissionRequest = sent.Request; own.Kind != "AdmissionReview" {
+		if err := requests.CheckSubresource(o.SubResource, own.GroupVersionKind().GroupKind(), nil); err != nil {
+			return r, err
+		}
 		r.Bare = r.Kind.Kind != own.Kind
 		e.correctPlural(ctx, &r, own.GroupVersionKind())
 		if e.caller != nil && d.Of == "" {

@@ -71,6 +71,18 @@ func (w entry) ruleProblem(id string, misses []resources.Miss, severity report.S
 	return milder(problem(id, about, "%s. The API server never calls the webhook for it.", strings.Join(why, "; ")), severity)
 }
 
+// virtualProblem returns the finding for a rule for TokenReviews and the like if it is not known whether the API server sends them to webhooks.
+func (f *snapshot) virtualProblem(w entry) (found []report.Finding) {
+	for i, rule := range w.Rules {
+		groups := slices.DeleteFunc(slices.Clone(rule.APIGroups), func(group string) bool { return !slices.Contains(virtualGroups, group) })
+		if f.minor == 0 && len(groups) > 0 {
+			found = append(found, milder(problem("rule-never-sent", w.about(), "rules[%d]: since Kubernetes 1.%d, %s of %s are sent to no webhook, and the "+
+				"version of the API server is not known.", i, virtualEnd, report.List(rule.Resources), report.List(groups)), report.Warning))
+		}
+	}
+	return found
+}
+
 // exactProblem returns the finding for a webhook with matchPolicy Exact that misses versions of what it names.
 func exactProblem(w entry, all resources.Table) (found []report.Finding) {
 	if w.MatchPolicy == nil || *w.MatchPolicy != registration.Exact {

@@ -181,7 +181,7 @@ func (f *snapshot) withoutVirtual(all resources.Table) {
 	if f.minor < virtualEnd {
 		return
 	}
-	for _, group := range []string{"authentication.k8s.io", "authorization.k8s.io"} {
+	for _, group := range virtualGroups {
 		for name, r := range all.Groups[group] {
 			r.Operations = nil
 			all.Groups[group][name] = r

@@ -35,7 +35,7 @@ var without = map[string]string{
 	"certificate-name": issued, "certificate-expires-soon": issued, "ca-expired": issued, "ca-expires-soon": issued, "certificate-not-seen": shows,
 	"policy-not-bound": shows, "policy-param-kind": shows, "policy-param-missing": shows, "rule-everything": shows, "rule-not-installed": shows, "not-readable": shows,
 	"usher-not-deployed": shows, "usher-pods-refused": shows, "usher-disruption-budget": shows, "usher-idle": shows, "usher-steps-differ": shows, "some-endpoints-down": shows,
-	"client-certificate-demanded": shows, "usher-policy-unusable": shows, "policy-refuses": shows,
+	"client-certificate-demanded": shows, "ca-source-missing": shows, "usher-policy-unusable": shows, "policy-refuses": shows,
 	"match-condition-invalid": "the API server stores none", "side-effects": "the API server stores only None and NoneOnDryRun",
 	"match-condition-never": shows, "match-condition-fails": shows, "fail-token-reviews": shows, "fail-nodes": shows, "fail-events": shows,
 	"fail-control-plane": shows, "rule-unknown-resource": shows, "rule-wrong-group": shows, "rule-wrong-version": shows, "rule-wrong-scope": shows,

@@ -18,6 +18,7 @@ import (
 
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/usherctl/parallel"
+	"usher.dev/usher/usherctl/report"
 )
 
 // backend describes the server behind the client configuration of one or several webhooks, as far as it could be read.
@@ -33,6 +34,9 @@ type backend struct {
 	issued     bool                 // the Secret is made again once it is deleted
 	stored     *serving             // what the Secret holds
 	storedErr  error
+	workloads  []workload // whose pods the Service selects
+	neighbours int        // workloads in its namespace, with them
+	meant      string     // a question for another Service, if it does not exist
 }
 
 // Read reads what each of the webhooks calls.
@@ -41,6 +45,11 @@ func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
 	var calls []func()
 	for _, w := range webhooks {
 		t := TargetOf(w.Client)
+		if from, name := w.caSource(); name != "" && c.lacking[from.Kind+" "+name] == nil {
+			lacks := new(bool)
+			c.lacking[from.Kind+" "+name] = lacks
+			calls = append(calls, func() { *lacks = isLacking(ctx, c.Source, from, named(name)) })
+		}
 		if c.backends[t] != nil {
 			continue
 		}
@@ -50,6 +59,7 @@ func (c *Cluster) Read(ctx context.Context, webhooks []Webhook) {
 			b.read(ctx, c, w, t)
 			if b.serviceErr == nil {
 				b.readSecret(ctx, c.Source, w)
+				b.readWorkloads(ctx, c.Source)
 			}
 		})
 	}
@@ -69,6 +79,9 @@ func (b *backend) read(ctx context.Context, c *Cluster, w Webhook, t Target) {
 	default:
 		b.service, b.serviceErr = reader.One[corev1.Service](c.Source.Get(ctx, reader.NewKind("", "v1", "Service", "services"), t.Service.Namespace,
 			t.Service.Name))
+		if errors.Is(b.serviceErr, reader.ErrNotFound) {
+			b.meant = nearService(ctx, c.Source, t)
+		}
 		if b.serviceErr != nil || serviceProblem(w, t, b.service) != nil {
 			return
 		}
@@ -115,7 +128,11 @@ func (b *backend) addresses(w Webhook, t Target) (all []string) {
 // read as well, if usher may serve it: a foreign one is served from its next start.
 func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhook) {
 	var is bool
-	if b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service); !is || b.storedErr != nil {
+	b.secret, is, b.storedErr = secretOf(ctx, source, w, b.service)
+	if errors.Is(b.storedErr, reader.ErrNotFound) {
+		b.findStored(ctx, source)
+	}
+	if !is || b.storedErr != nil {
 		return
 	}
 	seen := b.handshake.chain != nil && (!w.Ushers || b.unused(ctx, source))
@@ -123,7 +140,7 @@ func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhoo
 	if seen && b.issued {
 		return
 	}
-	secret, err := reader.One[corev1.Secret](source.Get(ctx, reader.NewKind("", "v1", "Secret", "secrets"), b.secret.Namespace, b.secret.Name))
+	secret, err := reader.One[corev1.Secret](source.Get(ctx, secrets, b.secret.Namespace, b.secret.Name))
 	by := types.NamespacedName{Namespace: b.secret.Namespace, Name: secret.Annotations[certificateName]}
 	b.issued = b.issued || issues(ctx, source, by, b.secret)
 	switch {
@@ -136,6 +153,53 @@ func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhoo
 	if chain := readBundle(secret.Data[corev1.TLSCertKey]).certificates; len(chain) > 0 {
 		b.stored = &serving{chain, "Secret " + b.secret.String()}
 	}
+}
+
+// findStored has the serving certificate from a Secret of files that holds one for the Service.
+func (b *backend) findStored(ctx context.Context, source reader.Source) {
+	if source.Live() {
+		return // where the rights to list Secrets are no small thing
+	}
+	all, _ := reader.All[corev1.Secret](source.List(ctx, secrets, b.service.Namespace))
+	for _, s := range all {
+		chain := readBundle(s.Data[corev1.TLSCertKey]).certificates
+		if len(chain) > 0 && chain[0].VerifyHostname(b.service.Name+"."+b.service.Namespace+".svc") == nil &&
+			(b.stored == nil || b.stored.chain[0].NotAfter.Before(chain[0].NotAfter)) {
+			b.secret = types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+			b.stored, b.storedErr = &serving{chain, "Secret " + b.secret.String()}, nil
+		}
+	}
+}
+
+var certificates, secrets = reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), reader.NewKind("", "v1", "Secret", "secrets")
+
+// caSource returns what cert-manager is to take the caBundle from, as an annotation says; "" if it says nothing.
+func (w Webhook) caSource() (from reader.Kind, name string) {
+	if name = w.Annotations[fromCertificate]; name != "" {
+		return certificates, name
+	}
+	return secrets, w.Annotations[fromSecret]
+}
+
+// isLacking reports whether an object does not exist. Files without any of its kind in its namespace say nothing about it.
+func isLacking(ctx context.Context, source reader.Source, kind reader.Kind, at types.NamespacedName) bool {
+	_, err := source.Get(ctx, kind, at.Namespace, at.Name)
+	if !errors.Is(err, reader.ErrNotFound) || source.Live() {
+		return errors.Is(err, reader.ErrNotFound)
+	}
+	all, _ := source.List(ctx, kind, at.Namespace)
+	return len(all) > 0
+}
+
+// sourceProblem returns the finding for what is to fill in the caBundle and does not exist, or nil.
+func (c *Cluster) sourceProblem(w Webhook, about Subject) *Problem {
+	from, name := w.caSource()
+	which := from.Kind + " " + name
+	if lacks := c.lacking[which]; lacks == nil || !*lacks {
+		return nil
+	}
+	return problem("ca-source-missing", about, "an annotation asks cert-manager to fill in clientConfig.caBundle from the %s, which does not "+
+		"exist: nothing fills it in, or replaces it once the CA is another one.", which).as(report.Warning)
 }
 
 // unused reports whether the Deployment behind the Service neither names the Secret nor keeps certificates in it, so that the Secret is left of
@@ -194,7 +258,7 @@ func issues(ctx context.Context, source reader.Source, at, secret types.Namespac
 
 // issuedBy returns the name of the Secret of a Certificate of cert-manager.
 func issuedBy(ctx context.Context, source reader.Source, at types.NamespacedName) (string, error) {
-	raw, err := source.Get(ctx, reader.NewKind("cert-manager.io", "v1", "Certificate", "certificates"), at.Namespace, at.Name)
+	raw, err := source.Get(ctx, certificates, at.Namespace, at.Name)
 	certificate, err := reader.One[struct{ Spec struct{ SecretName string } }](raw, err)
 	return certificate.Spec.SecretName, err
 }

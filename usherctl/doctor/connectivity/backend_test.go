@@ -2,6 +2,9 @@ package connectivity
 
 import (
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -133,5 +136,31 @@ func TestIssued(t *testing.T) {
 				t.Errorf("%v, %s, %v", b.issued, b.secret, b.storedErr)
 			}
 		})
+	}
+}
+
+// TestSecretWithoutCertificate: files in which the Certificate of an annotation is missing have the serving certificate in a Secret for the Service.
+func TestSecretWithoutCertificate(t *testing.T) {
+	now := time.Now()
+	ca := newAuthority(t, now.Add(-400*24*time.Hour), now.Add(400*24*time.Hour))
+	for want, ends := range map[string]time.Duration{"certificate-expired": -time.Hour, "": 90 * 24 * time.Hour} {
+		leaf := ca.issue(t, now.Add(-48*time.Hour), now.Add(ends), nil)
+		secret := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls", "namespace": "ns"}, "data": {"tls.crt": %q}}`,
+			base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw})))
+		dir := t.TempDir()
+		const service = `{apiVersion: v1, kind: Service, metadata: {name: svc, namespace: ns}, spec: {clusterIP: 10.0.0.1, ports: [{port: 443}]}}`
+		if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(service+"\n---\n"+secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		source, err := reader.Files(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := hook(func(w *Webhook) {
+			w.Client.CABundle, w.Annotations = ca.pem(), map[string]string{fromCertificate: "ns/c"}
+		})
+		c := &Cluster{Source: source}
+		c.Read(t.Context(), []Webhook{w})
+		expectOne(t, c.Problems(w), want)
 	}
 }

@@ -78,8 +78,11 @@ func Unread(err error, what string) *Problem {
 	return problem("not-readable", about, "%v. Not looked at: %s.", err, what).as(report.Unknown)
 }
 
-// PodLabels returns the labels of the pods that a webhook is served by; nil: unknown.
-func (c *Cluster) PodLabels(t Target) map[string]string { return c.backends[t].service.Spec.Selector }
+// Missing reports whether the Service of a webhook that was read does not exist.
+func (c *Cluster) Missing(t Target) bool {
+	b := c.backends[t]
+	return b != nil && errors.Is(b.serviceErr, reader.ErrNotFound)
+}
 
 // HasEndpoints reports whether a ready endpoint is known behind what a webhook that was read calls.
 func (c *Cluster) HasEndpoints(w Webhook) bool {
@@ -111,6 +114,9 @@ func (c *Cluster) Problems(w Webhook) []*Problem {
 	later := len(w.Client.CABundle) == 0 && !c.Source.Live() && (w.Ushers || w.Injector() != "") // usher or what an annotation asks fills it in
 	if !later {
 		all = append(bundleProblems(w, about, roots), all...)
+	}
+	if found := c.sourceProblem(w, about); found != nil && (later || len(w.Client.CABundle) > 0) { // else it is said of the empty caBundle
+		all = append(all, found)
 	}
 	if s := b.serving(); s != nil {
 		found := certificateProblems(about, roots, *s, c.Source.Now())
@@ -150,7 +156,7 @@ func (c *Cluster) wayProblem(w Webhook, t Target, b *backend) *Problem {
 	case errors.Is(b.serviceErr, reader.ErrNotFound) && c.NoServices:
 		return nil // files about something else
 	case errors.Is(b.serviceErr, reader.ErrNotFound):
-		return missingService(w, t)
+		return missingService(w, t, b.meant)
 	case b.serviceErr != nil:
 		return Unread(b.serviceErr, "whether the webhook can be called")
 	}
@@ -167,10 +173,17 @@ func (c *Cluster) endpointsOrHandshake(w Webhook, t Target, b *backend) *Problem
 		}
 		return Unread(b.slicesErr, "whether a pod is behind the Service")
 	}
-	if len(b.slices) == 0 && !c.Source.Live() {
-		return nil // files seldom hold what controllers make
+	cause := b.workloadProblem(w, *portOf(b.service, t.port))
+	if len(b.slices) == 0 && !c.Source.Live() { // files seldom hold what controllers make
+		if cause != nil && len(b.workloads) == 0 {
+			cause = cause.as(report.Warning) // or all that a Service needs
+		}
+		return cause
 	}
 	if found, _ := endpointsProblem(w, b.service, *portOf(b.service, t.port), b.slices); found != nil {
+		if found.ID == "no-endpoints" && cause != nil {
+			return cause
+		}
 		return found
 	}
 	return handshakeProblem(w, t, b.handshake)

@@ -59,14 +59,14 @@ func (t Target) String() string {
 	return t.URL
 }
 
-// missingService returns the finding for a Service that does not exist.
-func missingService(w Webhook, t Target) *Problem {
+// missingService returns the finding for a Service that does not exist. meant asks for another one, or is empty.
+func missingService(w Webhook, t Target, meant string) *Problem {
 	then := "Install what the Service belongs to again, or remove the configuration."
 	if w.Ushers {
 		then = "Register the Service that leads to usher: usher webhooks apply --service NAMESPACE/NAME."
 	}
-	return problem("service-missing", Subject{Target: t}, "clientConfig.service is %s/%s, which does not exist. %s %s",
-		t.Service.Namespace, t.Service.Name, w.Consequence, then)
+	return problem("service-missing", Subject{Target: t}, "clientConfig.service is %s/%s, which does not exist%s %s %s",
+		t.Service.Namespace, t.Service.Name, cmp.Or(meant, "."), w.Consequence, then)
 }
 
 // serviceProblem returns why the API server cannot call a port of a Service, or nil.
