@@ -163,10 +163,11 @@ func foundIn(t *testing.T, all []*unstructured.Unstructured) (found []report.Fin
 	for i, c := range all {
 		write(fmt.Sprint(i), c)
 	}
-	for _, name := range spaces {
+	for i, name := range spaces {
+		port := []int{443, 8443}[i%2] // only the first is called
 		write("space-"+name, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
 		write("service-"+name, map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "webhook", "namespace": name},
-			"spec": map[string]any{"clusterIP": "10.0.0.1", "selector": map[string]any{"app": "webhook"}, "ports": []any{map[string]any{"port": 8443}}}})
+			"spec": map[string]any{"clusterIP": "10.0.0.1", "selector": map[string]any{"app": "webhook"}, "ports": []any{map[string]any{"port": port}}}})
 	}
 	source, err := reader.Files(dir)
 	if err != nil {
