@@ -105,8 +105,8 @@ func lockOutProblems(w entry, served []connectivity.Labels, f *snapshot) (found 
 		} else if why := chosen[w.Name]; why != "" {
 			next.Message, next.Severity, next.Fix, next.Look = next.Message+" "+why, report.Info, "", w.show()
 		} else if id == "fail-own-namespace" && w.asksLabels() && len(served) > 0 && served[0].Assumed {
-			next.Message, next.Severity = next.Message+" The labels of its pods are not known: only those that its Service selects were looked at.", report.Unknown
-			next.Fix, next.Look = "", w.show()
+			next.Message += " The labels of its pods are not known: only those that its Service selects were looked at."
+			next.Severity, next.Fix, next.Look = report.Unknown, "", w.show()
 		}
 		found = append(found, next)
 	}

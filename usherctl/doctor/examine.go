@@ -69,7 +69,8 @@ func (f *snapshot) problems(w entry) []report.Finding {
 	}
 	return slices.Concat(conditionProblems(w, &f.matcher), reached,
 		lockOutProblems(w, f.reach.Labels(connectivity.TargetOf(w.ClientConfig)), f),
-		ruleProblems(w, f.resources), f.virtualProblem(w), exactProblem(w, f.resources), namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
+		ruleProblems(w, f.resources), f.virtualProblem(w), exactProblem(w, f.resources),
+		namespaceProblems(w, f.namespaces, f.resources), objectSelectorProblems(w),
 		settingsProblems(w), timeoutProblems(w))
 }
 

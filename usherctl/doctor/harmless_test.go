@@ -426,7 +426,7 @@ func TestPrintedCommandsDoNoHarm(t *testing.T) {
 	}
 	t.Log(ran)
 	for _, id := range []string{"registered-twice", "fail-own-namespace", "fail-kube-system", "service-port-missing", "selector-no-effect"} {
-		if ran[id] == 0 && draws > 0 {
+		if ran[id] == 0 && rounds >= 100 { // fewer may draw none
 			t.Errorf("no command of %s was run: %v", id, ran)
 		}
 	}

@@ -36,8 +36,8 @@ func overlapProblems(all []entry) (found []report.Finding) {
 			}
 		}
 		if len(others) > 0 {
-			found = append(found, problem("registered-twice", w.about(), "%s calls what %s also calls, %s, and the rules of both name %s: what both are for is "+
-				"sent there twice. Leave it to one.", w.object(), report.List(others), pathOf(w.ClientConfig), what))
+			found = append(found, problem("registered-twice", w.about(), "%s calls what %s also calls, %s, and the rules of both name %s: what both are "+
+				"for is sent there twice. Leave it to one.", w.object(), report.List(others), pathOf(w.ClientConfig), what))
 		}
 	}
 	return found
@@ -99,7 +99,8 @@ func answersAs(w, other entry) bool {
 // managed reports whether something makes the configuration again once it is removed, such as Helm, an owner, or a GitOps controller.
 func (w entry) managed() bool {
 	c := w.configuration
-	return len(c.OwnerReferences) > 0 || slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(c.Labels)), slices.Collect(maps.Keys(c.Annotations))),
+	keys := slices.Concat(slices.Collect(maps.Keys(c.Labels)), slices.Collect(maps.Keys(c.Annotations)))
+	return len(c.OwnerReferences) > 0 || slices.ContainsFunc(keys,
 		func(key string) bool {
 			group, name, _ := strings.Cut(key, "/")
 			return name == "managed-by" || name == "tracking-id" || name == "release-name" || strings.HasSuffix(group, ".fluxcd.io") ||
