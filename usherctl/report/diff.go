@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
-	"go.yaml.in/yaml/v2"
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/internal/answer"
@@ -17,8 +16,7 @@ func yamlOf(object []byte) string {
 	if kjson.UnmarshalCaseSensitivePreserveInts(object, &value) != nil {
 		return ""
 	}
-	text, _ := yaml.Marshal(value)
-	return string(text)
+	return asYAML(value)
 }
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
