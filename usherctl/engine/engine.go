@@ -121,7 +121,7 @@ type Call struct {
 type Change struct {
 	Plugin        string // such as LimitRanger
 	Round         int
-	Before, After json.RawMessage // in the version of the request
+	before, after *snapshot
 }
 
 // Engine judges requests to a cluster. Requests may be judged side by side.

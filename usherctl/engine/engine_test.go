@@ -225,8 +225,8 @@ func TestPlugins(t *testing.T) {
 	if want := []string{"LimitRanger", "ServiceAccount", "Priority", "DefaultTolerationSeconds", "MutatingAdmissionPolicy"}; !slices.Equal(names, want) {
 		t.Errorf("changed by %q, want %q", names, want)
 	}
-	if strings.Contains(string(v.Plugins[0].Before), `"cpu"`) || !strings.Contains(string(v.Plugins[0].After), `"cpu":"2"`) {
-		t.Errorf("LimitRanger changed %s to %s", v.Plugins[0].Before, v.Plugins[0].After)
+	if strings.Contains(string(v.Plugins[0].Before()), `"cpu"`) || !strings.Contains(string(v.Plugins[0].After()), `"cpu":"2"`) {
+		t.Errorf("LimitRanger changed %s to %s", v.Plugins[0].Before(), v.Plugins[0].After())
 	}
 }
 

@@ -281,17 +281,23 @@ func connects(body []byte) bool {
 
 // withoutChance returns an object without its managedFields, which depend on who sends it, and with a stable name.
 func (r *asked) withoutChance(text []byte) json.RawMessage {
-	object := &unstructured.Unstructured{}
-	if json.Unmarshal(text, &object.Object) != nil || object.Object["metadata"] == nil {
+	var object, metadata map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil || json.Unmarshal(object["metadata"], &metadata) != nil || metadata == nil {
 		return bytes.Clone(text)
 	}
-	object.SetManagedFields(nil)
-	object.SetName(r.stable(object.GetName()))
-	without, err := json.Marshal(object)
+	delete(metadata, "managedFields")
+	if name := metadata["name"]; r.prefix != "" && name != nil {
+		metadata["name"] = json.RawMessage(r.stable(string(name)))
+	}
+	without, err := json.Marshal(metadata)
+	if err == nil {
+		object["metadata"] = without
+		without, err = json.Marshal(object)
+	}
 	if err != nil {
 		return bytes.Clone(text)
 	}
-	return bytes.TrimSpace(without)
+	return without
 }
 
 // stable returns a text with a name that is made of a generateName always ending alike: the same request has the same verdict.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/usherctl/report"
@@ -136,7 +137,7 @@ func sourceOf(p manifest.Place, only bool) string {
 func WithPods(documents []Document, extra []string, o Options, hasRoute func(*unstructured.Unstructured) bool) (all []Document) {
 	for _, d := range documents {
 		object := &unstructured.Unstructured{}
-		if d.Err != nil || json.Unmarshal(d.JSON, &object.Object) != nil {
+		if d.Err != nil || len(extra) == 0 && !d.isWorkload() || json.Unmarshal(d.JSON, &object.Object) != nil {
 			all = append(all, d)
 			continue
 		}
@@ -155,6 +156,14 @@ func WithPods(documents []Document, extra []string, o Options, hasRoute func(*un
 		}
 	}
 	return all
+}
+
+// isWorkload reports whether a document is of a kind of Kubernetes that has a template of pods.
+func (d Document) isWorkload() bool {
+	var is metav1.TypeMeta
+	_ = json.Unmarshal(d.JSON, &is)
+	_, found := admit.WorkloadKindOf(is.GroupVersionKind().GroupKind())
+	return found
 }
 
 // withNamespace returns the object of a document with the namespace that it is created in.

@@ -75,10 +75,10 @@ func AsReview(d Document, o Options, kinds Catalogue) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(admissionv1.AdmissionReview{
+	return json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request:  request(object, raw, o),
-	}, "", "  ")
+	})
 }
 
 // checkWorkload returns an error for a pod of a workload that no API server can have, see Catalogue.Check.

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -60,7 +61,11 @@ func (r *reviewing) printReviews(documents []requests.Document) error {
 			problems = append(problems, fmt.Errorf("%s: %w", d.Source, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(r.Out, "%s\n", printable.JSON(body)); err != nil {
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, body, "", "  "); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(r.Out, "%s\n", printable.JSON(indented.Bytes())); err != nil {
 			return err
 		}
 	}
