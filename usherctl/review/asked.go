@@ -49,6 +49,9 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 		return engine.Answer{}, engine.ErrNoAnswer
 	}
 	call, d := decide(ctx, a.choice.chooser.Routes[i], review, a.choice)
+	if d.Request != nil {
+		defer d.Request.Release()
+	}
 	if len(review) > handlers.MaxBody {
 		call, d = tooLarge(w.Path, review), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
 	}

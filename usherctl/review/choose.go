@@ -84,6 +84,7 @@ func (c Chooser) chosen(body []byte) (Choice, error) {
 	if err != nil {
 		return Choice{}, nil
 	}
+	defer req.Release()
 	choice := c.choose(req)
 	if len(choice.Routes)+len(choice.NotCalled) == 0 {
 		choice.Hint = c.hint(req)

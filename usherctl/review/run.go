@@ -39,6 +39,7 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 	if err != nil {
 		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 400, Message: err.Error()})
 	}
+	defer req.Release()
 	r.describe(req)
 	if choice.api != nil && !d.IsReview() {
 		return r.judged(ctx, d, req, choice)
