@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"reflect"
@@ -54,8 +53,9 @@ func merged(sent json.RawMessage, changes []engine.Change) json.RawMessage {
 // Merge returns an object with the change from before to after of the same object in another form, such as with defaults.
 func Merge(now, before, after json.RawMessage) json.RawMessage {
 	is, err := requests.DecodeJSON(now)
-	was, becomes, errChange := decodePair(before, after)
-	if cmp.Or(err, errChange) != nil {
+	was, errBefore := requests.DecodeJSON(before)
+	becomes, errAfter := requests.DecodeJSON(after)
+	if cmp.Or(err, errBefore, errAfter) != nil {
 		return now
 	}
 	text, err := json.Marshal(merge(is, was, becomes))
@@ -63,73 +63,6 @@ func Merge(now, before, after json.RawMessage) json.RawMessage {
 		return now
 	}
 	return text
-}
-
-// decodePair decodes two values. Maps and lists in them that are the same stay JSON: most of an object does.
-func decodePair(before, after json.RawMessage) (was, becomes any, err error) {
-	both := func(start string) bool {
-		return bytes.HasPrefix(before, []byte(start)) && bytes.HasPrefix(after, []byte(start))
-	}
-	if both("{") {
-		return decodeMaps(before, after)
-	}
-	var old, now []json.RawMessage
-	if both("[") && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &now) == nil && len(old) == len(now) {
-		if was, becomes, paired := decodeElements(old, now); paired {
-			return was, becomes, nil
-		}
-	}
-	was, err = requests.DecodeJSON(before)
-	becomes, errAfter := requests.DecodeJSON(after)
-	return was, becomes, cmp.Or(err, errAfter)
-}
-
-func decodeMaps(before, after json.RawMessage) (_, _ map[string]any, err error) {
-	var old, now map[string]json.RawMessage
-	if err := cmp.Or(json.Unmarshal(before, &old), json.Unmarshal(after, &now)); err != nil {
-		return nil, nil, err
-	}
-	was, becomes := map[string]any{}, map[string]any{}
-	for key, value := range old {
-		to, stays := now[key]
-		switch composed := value[0] == '{' || value[0] == '['; {
-		case stays && composed && bytes.Equal(value, to):
-			was[key], becomes[key] = value, to
-		case stays:
-			was[key], becomes[key], err = decodePair(value, to)
-		default:
-			was[key], err = requests.DecodeJSON(value)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	for key, value := range now {
-		if _, decoded := becomes[key]; !decoded {
-			if becomes[key], err = requests.DecodeJSON(value); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	return was, becomes, nil
-}
-
-// decodeElements decodes lists whose elements have the same names in the same order, each another.
-func decodeElements(old, now []json.RawMessage) (was, becomes []any, paired bool) {
-	names := map[string]bool{}
-	was, becomes = []any{}, []any{}
-	for i := range old {
-		if old[i][0] != '{' || now[i][0] != '{' {
-			return nil, nil, false
-		}
-		before, after, err := decodeMaps(old[i], now[i])
-		name := identityOf(before)
-		if err != nil || name == "" || names[name] || name != identityOf(after) {
-			return nil, nil, false
-		}
-		names[name], was, becomes = true, append(was, before), append(becomes, after)
-	}
-	return was, becomes, true
 }
 
 // merge returns a value with the change from before to after.
