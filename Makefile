@@ -149,8 +149,9 @@ fuzz: ## fuzz every decoder, FUZZTIME (30s) each
 			echo "$$package $$target"; go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; done) || exit 1; done
 
-bench: ## Go benchmarks of the busiest routes on reviews of real size, with allocations
+bench: ## Go benchmarks of the busiest routes on reviews of real size, and of usherctl review, with allocations
 	go test ./test/process -run '^$$' -bench . -benchmem
+	cd usherctl && go test ./review -run "^$$" -bench Review -benchmem
 
 bench-compare: ## these and the steps of colocation against a revision in turns (BASE=HEAD), or against a saved run; fails if one is THRESHOLD (5) % worse; SAVE=1 saves anew
 	go build -C test/bench -o ../../bin/load .
