@@ -37,8 +37,14 @@ func newChain(ctx context.Context, a authorizer.Authorizer, c client, params dyn
 		return nil, err
 	}
 	own = append(append(generic, own...), webhookinit.NewPluginInitializer(inProcess, webhook.NewDefaultServiceResolver()))
-	o := options.NewAdmissionOptions()
-	o.GenericAdmission.Decorators = append(o.GenericAdmission.Decorators, admission.DecoratorFunc(recorded))
+	o, counts := options.NewAdmissionOptions(), newQuotas(generic)
+	o.GenericAdmission.Decorators = append(o.GenericAdmission.Decorators, admission.DecoratorFunc(
+		func(plugin admission.Interface, name string) admission.Interface {
+			if name == quotaPlugin {
+				plugin = counts
+			}
+			return recorded(plugin, name)
+		}))
 	if err := o.ApplyTo(server, factory, c, params, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), own...); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@
 //	engine.go      the cluster, a request, its verdict
 //	judge.go       a request as HTTP, and the response as a verdict
 //	state.go       the objects of the cluster
-//	quota.go       what the objects use of ResourceQuotas
+//	quota.go       what the objects use of ResourceQuotas, and what requests use one after the other
 //	storage.go     the registries' view of them
 //	client.go      a client whose informers have these objects
 //	registries.go  the storages of all kinds, and the handlers on top of them
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,6 +89,11 @@ type Request struct {
 	DryRun bool // as webhooks see it; the engine stores nothing in any case
 	Strict bool // refuses unknown and duplicate fields, which else are warnings
 	Record bool // fills in Verdict.Plugins
+
+	// Count is how many objects like this one are created, such as the pods of a Deployment, for ResourceQuotas. Nil: one.
+	Count *int64
+	// Used has what earlier requests use of the ResourceQuotas, one after the other, and gets what this one uses. Nil: there were none.
+	Used Used
 }
 
 // Verdict is the API server's answer.
@@ -99,6 +105,9 @@ type Verdict struct {
 	Warnings []string
 	Calls    []Call   // of webhooks, in order; validating webhooks are called side by side, and are in the order of their configurations
 	Plugins  []Change // of built-in plug-ins and MutatingAdmissionPolicies, in order, with Request.Record
+	// Fit is how many of Request.Count fit into the ResourceQuotas of the Namespace, with which the API server counts them if Counted.
+	Fit     int64
+	Counted bool
 	// Unjudged says why the verdict, or the object, may be another one: webhooks without an answer, for instance.
 	Unjudged []string
 }
@@ -133,6 +142,7 @@ type Engine struct {
 	custom     http.Handler
 	webhook    Webhook
 	authorizer authorizer.Authorizer
+	quotas     Used              // of the cluster
 	registered []Registered      // in the order of their configurations
 	hosts      *strings.Replacer // replaces those by which they are called
 	stop       context.CancelFunc
@@ -162,13 +172,16 @@ func New(ctx context.Context, c Cluster) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{registries: r, state: s, stored: s.stored, webhook: c.Webhook, custom: http.NotFoundHandler(),
-		authorizer: c.Authorizer}
+		authorizer: c.Authorizer, quotas: Used{}}
 	if e.authorizer == nil {
 		e.authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	}
 	var hosts []string
 	for _, object := range s.typed {
 		hosts = append(hosts, e.register(object)...)
+		if q, is := object.(*corev1.ResourceQuota); is {
+			e.quotas[q.Namespace] = append(e.quotas[q.Namespace], *q)
+		}
 	}
 	e.hosts = strings.NewReplacer(hosts...)
 	ctx, e.stop = context.WithCancel(ctx)

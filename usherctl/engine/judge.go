@@ -236,8 +236,9 @@ func connectOptions(object *unstructured.Unstructured) (url.Values, error) {
 }
 
 // verdict returns the verdict that an HTTP response is.
-func (r *asked) verdict(answer *httptest.ResponseRecorder) Verdict {
-	v := Verdict{Code: answer.Code, Warnings: r.warnings, Calls: r.inOrder(), Plugins: r.plugins}
+func (r *asked) verdict(answer *httptest.ResponseRecorder) (v Verdict) {
+	defer func() { r.keep(&v) }()
+	v = Verdict{Code: answer.Code, Warnings: r.warnings, Calls: r.inOrder(), Plugins: r.plugins}
 	for _, call := range v.Calls {
 		if errors.Is(call.Err, ErrNoAnswer) {
 			v.Unjudged = append(v.Unjudged, fmt.Sprintf("webhook %s of %s: %v", call.Name, call.Configuration, call.Err))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
@@ -89,4 +92,88 @@ func (l lister) ByNamespace(namespace string) cache.GenericNamespaceLister {
 		}
 	}
 	return in
+}
+
+// Used are the ResourceQuotas of Namespaces as the requests before left them.
+type Used map[string][]corev1.ResourceQuota
+
+// quotaPlugin is the name of the plug-in that counts.
+const quotaPlugin = "ResourceQuota"
+
+// quotas is the plug-in ResourceQuota. The API server's own writes what is used into the cluster; by the same code, this one adds it to the
+// Used of a request.
+type quotas struct {
+	*admission.Handler
+	configuration quota.Configuration
+	evaluators    quota.Registry
+}
+
+// newQuotas returns the plug-in with what initializers give to it.
+func newQuotas(initializers []admission.PluginInitializer) *quotas {
+	q := &quotas{Handler: admission.NewHandler(admission.Create, admission.Update)}
+	for _, i := range initializers {
+		i.Initialize(q)
+	}
+	q.evaluators = generic.NewRegistry(q.configuration.Evaluators())
+	return q
+}
+
+// SetQuotaConfiguration implements initializer.WantsQuotaConfiguration.
+func (q *quotas) SetQuotaConfiguration(c quota.Configuration) { q.configuration = c }
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (*quotas) ValidateInitialization() error { return nil }
+
+// mostCounted is how many of the same objects are counted at most.
+const mostCounted = 10_000
+
+// Validate implements admission.ValidationInterface.
+func (q *quotas) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	asked, resource := requestFrom(ctx), a.GetResource().GroupResource()
+	before, has := asked.Used[a.GetNamespace()]
+	if !has {
+		before = asked.engine.quotas[a.GetNamespace()]
+	}
+	if _, ignored := q.configuration.IgnoredResources()[resource]; ignored || len(before) == 0 {
+		return nil
+	}
+	evaluator := q.evaluators.Get(resource)
+	if evaluator == nil {
+		evaluator = generic.NewObjectCountEvaluator(resource, nil, "")
+		q.evaluators.Add(evaluator)
+	}
+	asked.used = before
+	for range min(asked.count(), mostCounted) {
+		after, err := resourcequota.CheckRequest(asked.used, a, evaluator, nil)
+		if err != nil {
+			return err
+		}
+		if asked.fit++; slices.EqualFunc(asked.used, after, sameUse) {
+			asked.fit = asked.count() // none is counted
+			return nil
+		}
+		asked.used, asked.counted = after, true
+	}
+	return nil
+}
+
+func sameUse(a, b corev1.ResourceQuota) bool { return quota.Equals(a.Status.Used, b.Status.Used) }
+
+// count returns how many objects like that of the request are created.
+func (r *asked) count() int64 {
+	if r.Count == nil {
+		return 1
+	}
+	return *r.Count
+}
+
+// keep adds to the Used of a request what its objects use, if they are stored, or those that fit.
+func (r *asked) keep(v *Verdict) {
+	v.Fit, v.Counted = r.fit, r.counted
+	if r.Used != nil && r.used != nil && (v.Refusal == nil || v.By == quotaPlugin) {
+		r.Used[r.Namespace] = r.used
+	}
+	if v.Refusal == nil && r.counted && r.count() > mostCounted {
+		v.Unjudged = append(v.Unjudged, fmt.Sprintf("whether more than %d fit into the ResourceQuotas is not counted", mostCounted))
+	}
 }

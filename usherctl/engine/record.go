@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -24,6 +25,10 @@ type asked struct {
 	prefix string    // of the name that the API server makes; empty: the object has a name
 	last   *snapshot // of the object as the last mutating plug-in left it, with Record
 	spare  []byte    // for the text of the next snapshot
+
+	used    []corev1.ResourceQuota // with the object; nil: none is in the Namespace
+	fit     int64                  // how many objects do
+	counted bool
 
 	mu       sync.Mutex // validating webhooks are called side by side
 	admitted bool       // by all validating plug-ins

@@ -1,11 +1,14 @@
 package oracle
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/usherctl/engine"
@@ -102,6 +105,89 @@ func TestQuotas(t *testing.T) {
 		}
 	}
 	t.Logf("codes %v", codes)
+}
+
+// TestQuotaSequences: requests one after the other use of a quota what they use in an API server that stores them, alone or several alike.
+func TestQuotaSequences(t *testing.T) {
+	s := theServer(t)
+	base, err := theCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("USHER_ORACLE_SEED=%d", seed)
+	codes := map[int]int{}
+	for i := range draws / 8 {
+		d, namespace := newDrawer(seed, 8_000_000+i), fmt.Sprintf("sequence%d", i)
+		files := []*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{}), quotaOf(d, namespace)}
+		for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
+			if err := s.storeUncounted(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := engine.New(t.Context(), engine.Cluster{Objects: slices.Concat(base, files)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := sequence{server: s, engine: e, used: engine.Used{}, codes: codes}
+		for n := range 10 {
+			q.next(t, d, counted(d, fmt.Sprintf("o%d", n), namespace))
+		}
+		e.Close()
+	}
+	t.Logf("codes %v", codes)
+}
+
+// sequence are requests of which the engine keeps what they use, and which the server stores.
+type sequence struct {
+	*server
+	engine *engine.Engine
+	used   engine.Used
+	codes  map[int]int
+	stored []*unstructured.Unstructured
+}
+
+// next creates an object, or several with the content of a pod, or changes the last Service.
+func (q *sequence) next(t *testing.T, d drawer, o *unstructured.Unstructured) {
+	t.Helper()
+	r, count, name := request(o, "").Request, int64(1), o.GetName()
+	if last := len(q.stored) - 1; last >= 0 && q.stored[last].GetKind() == "Service" && d.chance(60) {
+		old, err := q.server.stored(q.stored[last])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Old, _ = old.MarshalJSON()
+		_ = unstructured.SetNestedField(old.Object, one(d, "ClusterIP", "NodePort", "LoadBalancer"), "spec", "type")
+		r.Object, _ = old.MarshalJSON()
+		r.Operation, name = admissionv1.Update, old.GetName()
+	} else if o.GetKind() == "Pod" && d.chance(40) {
+		count = int64(d.IntN(4))
+	}
+	r.DryRun, r.Count, r.Used = false, &count, q.used
+	v, fit, refused := q.engine.Judge(t.Context(), r), int64(0), answer{}
+	for ; fit < count; fit++ {
+		each := r
+		each.Object = bytes.ReplaceAll(r.Object, []byte(`"`+name+`"`), fmt.Appendf(nil, `"%s-%d"`, name, fit))
+		if count == 1 {
+			each = r
+		}
+		a, err := q.request(each, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.codes[a.Code]++; a.Code >= http.StatusBadRequest {
+			refused = a
+			break
+		}
+	}
+	if v.Fit != fit || v.Allowed() != (fit == count) {
+		t.Errorf("%s: %d of %d fit, of the server %d: %v, %v", r.Object, v.Fit, count, fit, v.Refusal, refused)
+	}
+	if !v.Allowed() && strings.ReplaceAll(refused.String(), fmt.Sprintf(`"%s-%d"`, name, fit), `"`+name+`"`) != ofVerdict(v).String() {
+		t.Errorf("%s\n%s\nof the server: %s", r.Object, ofVerdict(v), refused)
+	}
+	if v.Allowed() && count == 1 && r.Operation == admissionv1.Create {
+		q.stored = append(q.stored, o)
+	}
 }
 
 // storeUncounted stores an object; of a ResourceQuota, nothing is used, as its controller would tell.
