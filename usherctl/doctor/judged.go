@@ -132,7 +132,7 @@ func (e *Examiner) doubt(d requests.Document, j decision, by *judging, answered 
 	switch {
 	case j.Refusal == nil:
 		return ""
-	case j.By == "ResourceQuota" && len(d.File().Old) > 0 && d.Of != "":
+	case j.By == "ResourceQuota" && len(d.File().Old) > 0 && d.Of != "" && !d.File().KeepsTemplate():
 		return "the quota may have room when the pods that the update replaces are gone"
 	case j.Refusal.Code == http.StatusNotFound && j.By == "" && len(j.Calls) == 0:
 		return "the version of Kubernetes whose code judges here does not serve it"

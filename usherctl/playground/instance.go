@@ -139,6 +139,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	if chooser.In, err = w.pool.Open(ctx, cluster, documents, options); err != nil {
 		return Answer{Problems: clusterProblems(err)}
 	}
+	ledger := review.NewLedger()
 	for _, d := range documents {
 		if tooDeep(d.JSON) {
 			a.Problems = append(a.Problems, Problem{Tab: "object", Line: d.Line,
@@ -156,7 +157,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 			continue
 		}
 		w.missing.TakeUnknown() // what was asked before
-		choice.Documents, choice.TakeUnknown = true, w.missing.TakeUnknown
+		choice.Documents, choice.TakeUnknown, choice.Ledger = true, w.missing.TakeUnknown, ledger
 		a.Objects = append(a.Objects, objectOf(d, in.Object, body, review.Run(ctx, d, body, choice, requests.Types(w.Suites))))
 	}
 	slices.SortStableFunc(a.Objects, func(x, y Object) int {

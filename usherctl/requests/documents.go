@@ -52,6 +52,19 @@ func (d Document) KeepsSpec() bool {
 	return len(file.Old) > 0 && bytes.Equal(specOf(file.Old), specOf(file.JSON))
 }
 
+// KeepsTemplate reports whether an update of a workload changes nothing of its pods.
+func (d Document) KeepsTemplate() bool {
+	var is metav1.TypeMeta
+	_ = json.Unmarshal(d.JSON, &is)
+	kind, _ := admit.WorkloadKindOf(is.GroupVersionKind().GroupKind())
+	if len(d.Old) == 0 || len(kind.Template) == 0 || kind.Template[0] != "spec" {
+		return false
+	}
+	before, _ := rawAt(specOf(d.Old), kind.Template[1:])
+	after, _ := rawAt(specOf(d.JSON), kind.Template[1:])
+	return bytes.Equal(before, after)
+}
+
 // specOf returns the spec of an object, with values as an API server writes them if the kind is known.
 func specOf(raw []byte) []byte {
 	var is metav1.TypeMeta

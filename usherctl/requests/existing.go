@@ -79,7 +79,9 @@ func (d Document) AsCreated() (_ Document, existing bool) {
 		"managedFields", "selfLink"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", name)
 	}
-	delete(object.Object, "status")
+	if object.GetKind() != "ResourceQuota" { // which counts what there is
+		delete(object.Object, "status")
+	}
 	switch object.GetKind() {
 	case "Pod":
 		unstructured.RemoveNestedField(object.Object, "spec", "ephemeralContainers") // a subresource adds them

@@ -168,7 +168,18 @@ func onNode(pod *unstructured.Unstructured) {
 
 // judged returns the report of a manifest that the API server has judged.
 func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.Request, choice Choice) report.Report {
-	v, calls := choice.ask(ctx, requestOf(d, req, choice.Strict && d.Workload == nil))
+	var of engine.Verdict
+	var ofCalls []report.Call
+	request := requestOf(d, req, choice.Strict && d.Workload == nil)
+	unknown := choice.Ledger.counting(&request, d)
+	if d.Workload != nil {
+		if of, ofCalls = choice.askWorkload(ctx, d, request.Used); !of.Allowed() {
+			request.Used = nil // there will be no pods
+		}
+	}
+	v, calls := choice.ask(ctx, request)
+	choice.Ledger.add(d, request, req.Namespace, v)
+	fitting(&v, request, d)
 	r.Calls = calls
 	r.Plugins = pluginsOf(v, choice.Documents)
 	r.After, r.Stored = merged(r.Before, v.Plugins), v.Object
@@ -181,8 +192,12 @@ func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.R
 	r.warn(v.Warnings, d)
 	r.refusedBy(v, schema.GroupVersionKind(req.Kind))
 	if d.Workload != nil {
-		r.workload(ctx, d, choice)
+		r.workload(d, of, ofCalls)
 	}
+	if unknown != "" && v.Counted {
+		v.Unjudged = append(v.Unjudged, unknown+", of which a ResourceQuota counts each")
+	}
+	r.afterOthers(choice.Ledger, v, req.Namespace)
 	if routed {
 		v.Unjudged = append(v.Unjudged, choice.notKnown(req)...)
 	}
@@ -192,7 +207,16 @@ func (r *reviewed) judged(ctx context.Context, d requests.Document, req *admit.R
 	if choice.Assumed && slices.ContainsFunc(r.Calls, func(c report.Call) bool { return strings.HasPrefix(c.Path, "/validate-") }) {
 		r.notJudged("checks may compare the object with the stored one, which is taken to be the same; pass it by --old")
 	}
+	choice.Ledger.settle(d, r.Verdict)
 	return r.Report
+}
+
+// afterOthers notes that a ResourceQuota refuses because of objects that may not be there.
+func (r *reviewed) afterOthers(l *Ledger, v engine.Verdict, namespace string) {
+	if l != nil && l.open[namespace] && v.By == quotaPlugin && r.Verdict == report.Invalid {
+		r.Verdict = report.NotJudged
+		r.Unjudged = append(r.Unjudged, "whether the quota has room: an object before it, which is not judged, is counted")
+	}
 }
 
 // notJudged notes what is not known, so that what seems allowed may be refused.
@@ -275,11 +299,11 @@ func refusals(v engine.Verdict) (lines []string) {
 	return lines
 }
 
-// workload lets the API server judge the workload of a pod. What it refuses creates no pod.
-func (r *reviewed) workload(ctx context.Context, d requests.Document, choice Choice) {
-	o := choice.api.options
-	request := engine.Request{Object: d.Workload, Operation: o.Operation, Strict: choice.Strict, User: o.User, Groups: o.Groups, Namespace: o.Namespace,
-		DryRun: o.DryRun, New: o.Operation == admissionv1.Create}
+// askWorkload lets the API server judge the workload of a pod.
+func (c Choice) askWorkload(ctx context.Context, d requests.Document, used engine.Used) (engine.Verdict, []report.Call) {
+	o := c.api.options
+	request := engine.Request{Object: d.Workload, Operation: o.Operation, Strict: c.Strict, User: o.User, Groups: o.Groups, Namespace: o.Namespace,
+		DryRun: o.DryRun, New: o.Operation == admissionv1.Create, Used: used}
 	switch old := d.File().Old; {
 	case len(old) > 0:
 		request.Operation, request.Old, request.New = admissionv1.Update, old, false
@@ -288,8 +312,12 @@ func (r *reviewed) workload(ctx context.Context, d requests.Document, choice Cho
 	case !request.New:
 		request.Old = d.Workload
 	}
-	v, calls := choice.ask(ctx, request) // what usher says of its pods is in the report of these
-	r.warn(slices.DeleteFunc(v.Warnings, func(text string) bool {
+	return c.ask(ctx, request)
+}
+
+// workload notes the verdict of a pod's workload. What is refused creates no pod.
+func (r *reviewed) workload(d requests.Document, v engine.Verdict, calls []report.Call) {
+	r.warn(slices.DeleteFunc(v.Warnings, func(text string) bool { // what usher says of its pods is in the report of these
 		return slices.ContainsFunc(calls, func(c report.Call) bool { return slices.Contains(c.Warnings, text) })
 	}), requests.Document{})
 	for _, what := range v.Unjudged {

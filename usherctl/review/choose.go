@@ -36,6 +36,8 @@ type Choice struct {
 	TakeUnknown func() []string
 	// Strict refuses manifests with unknown or duplicate fields, as an API server does that is asked to.
 	Strict bool
+	// Ledger has what is used of ResourceQuotas by the objects before. Nil: the object is judged alone.
+	Ledger *Ledger
 
 	api     *API
 	chooser Chooser

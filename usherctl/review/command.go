@@ -187,7 +187,7 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if o.registered.Source == "api" {
 		where = "neither the cluster nor a file shows"
 	}
-	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{},
+	run := &reviewing{Env: env, o: o, policy: policy, absent: map[string][]string{}, ledger: NewLedger(),
 		missing: MissingRecorder{Remedy: ", which " + where + "; add it, or pass --assume-namespace-labels"},
 		kinds:   requests.NewCatalogue(env.Suites.Table(suite.NoPolicy, o.gates))}
 	read := requests.ReadFiles(env.Streams, o.Files, o.Recursive)

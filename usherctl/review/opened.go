@@ -60,18 +60,39 @@ func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, b
 	return a, nil
 }
 
+// files returns the objects of --cluster-dir.
+func (s servers) files() ([]*unstructured.Unstructured, error) {
+	dir := s.run.o.clusterSource.Dir
+	if dir == "" {
+		return nil, nil
+	}
+	found, err := manifest.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-dir: %w", err)
+	}
+	return Objects(found), nil
+}
+
+// quotaKind is the kind of ResourceQuotas.
+var quotaKind = schema.GroupVersionKind{Version: "v1", Kind: quotaPlugin}
+
+// inOrder reports whether documents are reviewed one after the other, as a ResourceQuota counts them.
+func (s servers) inOrder() (bool, error) {
+	if len(s.documents) < alone || !slices.ContainsFunc(s.documents, func(d requests.Document) bool { return !d.File().Existing }) {
+		return false, nil
+	}
+	files, err := s.files()
+	is := func(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == quotaKind }
+	return slices.ContainsFunc(slices.Concat(files, Objects(s.run.given)), is), err
+}
+
 // open returns an API server, for objects that exist one without ResourceQuotas: these count them already.
 func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, error) {
-	c.Objects = requests.Presupposed(s.documents)
-	if dir := s.run.o.clusterSource.Dir; dir != "" {
-		found, err := manifest.ReadDir(dir)
-		if err != nil {
-			return nil, fmt.Errorf("--cluster-dir: %w", err)
-		}
-		for _, o := range found {
-			c.Objects = append(c.Objects, objectOf(o.JSON))
-		}
+	files, err := s.files()
+	if err != nil {
+		return nil, err
 	}
+	c.Objects = slices.Concat(requests.Presupposed(s.documents), files)
 	var given []*unstructured.Unstructured
 	for _, o := range s.run.given {
 		if o.File != assumedNamespace { // which is assumed
@@ -86,7 +107,7 @@ func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, erro
 	}
 	if existing {
 		c.Objects = slices.DeleteFunc(c.Objects, func(o *unstructured.Unstructured) bool {
-			return o.GroupVersionKind() == schema.GroupVersionKind{Version: "v1", Kind: "ResourceQuota"}
+			return o.GroupVersionKind() == quotaKind
 		})
 	}
 	if c.Registered = s.run.live != nil && c.Path == "" && !c.All; s.run.live != nil {

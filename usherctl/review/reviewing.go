@@ -45,6 +45,8 @@ type reviewing struct {
 	empty   []string            // the collections without an object
 	absent  map[string][]string // by path, those of them that steps of a route have looked at
 
+	ledger *Ledger // of all documents
+
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
 	instance suite.Instance   // that is loaded
@@ -126,6 +128,9 @@ func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document
 	if len(documents) >= many && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory) // garbage is collected earlier
 	}
+	if inOrder, err := first.servers.inOrder(); inOrder || err != nil {
+		return all, err
+	}
 	for range min(runtime.GOMAXPROCS(0)-1, len(documents)/alone) {
 		run := *r
 		run.missing.what, run.absent, run.routes = nil, map[string][]string{}, nil
@@ -197,6 +202,7 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
 	}
+	r.ledger.settle(d, of.Verdict)
 	return of
 }
 
@@ -213,6 +219,9 @@ func (r *reviewing) report(ctx context.Context, d requests.Document, body []byte
 	}
 	r.missing.TakeUnknown() // what was asked before
 	choice.TakeUnknown, choice.Strict = r.missing.TakeUnknown, r.o.strict
+	if choice.Ledger = r.ledger; d.File().Existing {
+		choice.Ledger = nil // quotas count it already
+	}
 	choice.Assumed = r.o.Operation == admissionv1.Update && len(r.o.Old) == 0 && d.Of == "" && !d.IsReview()
 	r.noteAbsent(choice.Routes)
 	result := Run(ctx, d, body, choice, kinds)

@@ -69,6 +69,9 @@ func TestStored(t *testing.T) {
 	create("apps", "deployments", "default", fmt.Sprintf(storedDeployment, "web", 2, "b", "b"))
 	create("", "namespaces", "", "{apiVersion: v1, kind: Namespace, metadata: {name: full}}")
 	create("", "resourcequotas", "full", "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: 0}}}")
+	create("", "namespaces", "", "{apiVersion: v1, kind: Namespace, metadata: {name: room}}")
+	create("", "resourcequotas", "room", "{apiVersion: v1, kind: ResourceQuota, metadata: {name: two}, spec: {hard: {pods: 2}}}")
+	create("apps", "deployments", "room", fmt.Sprintf(storedDeployment, "web", 2, "b", "b"))
 	create("apps", "deployments", "full", fmt.Sprintf(storedDeployment, "web", 2, "b", "b"))
 	printed := func(change ...string) string {
 		object, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace("default").Get(t.Context(), "web", metav1.GetOptions{})
@@ -95,7 +98,13 @@ func TestStored(t *testing.T) {
 		"equal":                      {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), want: update, doctor: "UPDATE Deployment default/web"},
 		"another number of replicas": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), want: update},
 		"equal, in a full quota":     {manifest: fmt.Sprintf(storedDeployment, "web", 2, "b", "b"), args: []string{"-n", "full"}, want: "an update of the stored Deployment full/web)"},
-		"more, in a full quota": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), args: []string{"-n", "full"}, want: "not judged: whether the quota has room when",
+		"more, in a full quota": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), args: []string{"-n", "full"}, want: "invalid: ResourceQuota: pods \"web-",
+			doctor: "exceeded quota: none", fails: true},
+		"more than fit": {manifest: fmt.Sprintf(storedDeployment, "web", 7, "b", "b"), args: []string{"-n", "room"}, want: "2 of 5 pods of Deployment web fit: ", fails: true},
+		"two that fit alone": {manifest: fmt.Sprintf(storedDeployment, "web", 3, "b", "b") + "---\n" + fmt.Sprintf(storedDeployment, "new", 2, "b", "b"),
+			args: []string{"-n", "room"}, want: "1 of 2 pods of Deployment new fit: ", fails: true},
+		"another image, in a full quota": {manifest: strings.ReplaceAll(fmt.Sprintf(storedDeployment, "web", 3, "b", "b"), "image: i", "image: j"), args: []string{"-n", "full"},
+			want:   "not judged: whether the quota has room when",
 			doctor: "the quota may have room when the pods that the update replaces are gone", fails: true},
 		"new, in a full quota": {manifest: fmt.Sprintf(storedDeployment, "new", 3, "b", "b"), args: []string{"-n", "full"}, want: "exceeded quota: none", doctor: "exceeded quota: none", fails: true},
 		"a new one":            {manifest: fmt.Sprintf(storedDeployment, "new", 2, "c", "c"), args: []string{"--no-templates"}, want: "CREATE Deployment default/new  (standard input)"},

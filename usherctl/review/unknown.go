@@ -68,12 +68,12 @@ func unknown(raw []byte, make func() any) (fields []string) {
 
 // doubtStored notes in a report what is not known of the stored object. Pods that replace others may find a quota that these leave.
 func doubtStored(r *report.Report, d requests.Document) {
-	ofQuota := func(p report.Plugin) bool { return p.Name == "ResourceQuota" && p.Outcome == "refused" }
+	ofQuota := func(p report.Plugin) bool { return p.Name == quotaPlugin && p.Outcome == "refused" }
 	why := ""
 	switch file := d.File(); {
 	case file.OldErr != nil:
 		why = printable.Line(file.OldErr.Error())
-	case len(file.Old) > 0 && r.Operation == string(admissionv1.Create) && slices.ContainsFunc(r.Plugins, ofQuota):
+	case len(file.Old) > 0 && !file.KeepsTemplate() && r.Operation == string(admissionv1.Create) && slices.ContainsFunc(r.Plugins, ofQuota):
 		why = "whether the quota has room when the pods that the update replaces are gone"
 	default:
 		return
