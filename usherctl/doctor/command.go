@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/server/suite"
@@ -131,6 +132,7 @@ func run(ctx context.Context, env tool.Env, o options) error {
 	if err != nil {
 		return err
 	}
+	reports = append(reports, slipsIn(env, o.clusterSource)...)
 	switch {
 	case o.output != "text":
 		if err := report.Write(env.Out, o.output, "usherctl doctor", slices.Values(reports)); err != nil {
@@ -145,6 +147,21 @@ func run(ctx context.Context, env tool.Env, o options) error {
 		printExamination(env, reports)
 	}
 	return report.ExitOf(reports).Err("something could not be examined")
+}
+
+// slipsIn returns reports of what is not looked at in the files that stand for the cluster, such as misspelt kinds.
+func slipsIn(env tool.Env, from flags.Cluster) (all []report.Report) {
+	if from.Source != "files" {
+		return nil
+	}
+	found, err := manifest.ReadDir(from.Dir)
+	if err != nil {
+		return nil // opening the files has told it
+	}
+	for _, line := range requests.SlipsIn(found, env.Suites).Lines() {
+		all = append(all, report.Examined(report.Subject{Source: "--cluster-dir"}, report.Finding{ID: "not-readable", Severity: report.Unknown, Message: line}))
+	}
+	return all
 }
 
 // printChecks prints what doctor looks for, in the order of its findings' weight.

@@ -88,4 +88,8 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 	if code, out := doctor(webhooks, pod); code != 2 || !strings.Contains(out, "usherctl: ValidatingWebhookConfiguration w: webhooks.clientConfig.service.name: must be a string, but is a boolean") {
 		t.Error(code, out)
 	}
+	if code, out := doctor("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfigration, metadata: {name: w}}"); code != 2 ||
+		!strings.Contains(out, ":1: kind ValidatingWebhookConfigration: apiVersion admissionregistration.k8s.io/v1 has no such kind; did you mean ValidatingWebhookConfiguration?") {
+		t.Error(code, out)
+	}
 }

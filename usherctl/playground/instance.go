@@ -33,6 +33,7 @@ type instance struct {
 	pool    *review.Pool
 	answers []review.GivenAnswer
 	missing review.MissingRecorder // what steps have asked for that is not known
+	slips   []Problem              // in the policy and the cluster, which are used all the same
 }
 
 // instances keeps the instances that were used last.
@@ -104,6 +105,7 @@ func (w *instances) open(ctx context.Context, in Input, given []manifest.Object)
 	}
 	made.routes, made.pool, made.answers = made.Routes(), &w.pool, w.answers
 	stored, _ := manifest.Read("cluster", []byte(in.Cluster)) // what cannot be read is a problem of Load
+	made.slips = slipsOf(in, policy, requests.SlipsIn(stored, suites))
 	made.objects = review.Objects(append(stored, given...))
 	return made, nil
 }
@@ -139,6 +141,7 @@ func (w *instance) run(ctx context.Context, in Input) (a Answer) {
 	if chooser.In, err = w.pool.Open(ctx, cluster, documents, options); err != nil {
 		return Answer{Problems: clusterProblems(err)}
 	}
+	a.Problems = slices.Clone(w.slips)
 	ledger := review.NewLedger()
 	for _, d := range documents {
 		if tooDeep(d.JSON) {

@@ -9,6 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"usher.dev/usher/config"
+	"usher.dev/usher/usherctl/requests"
 	"usher.dev/usher/usherctl/yamlnode"
 )
 
@@ -49,6 +51,21 @@ func clusterProblems(err error) (all []Problem) {
 			p.Line, _ = strconv.Atoi(all[len(all)-1][1])
 		}
 		all = append(all, p)
+	}
+	return all
+}
+
+// slipsOf returns what is probably not meant in the policy and the cluster, at its lines.
+func slipsOf(in Input, policy *config.Policy, cluster requests.Slips) (all []Problem) {
+	for _, text := range policy.Warnings() {
+		all = append(all, Problem{Tab: "policy", Line: newPlaces(in.Policy, 1).lineOf(fieldOf(text)), Text: text})
+	}
+	for _, p := range cluster.Wrong {
+		line := newPlaces(in.Cluster, p.Line).lineOf(fieldOf(p.Err.Error()))
+		all = append(all, Problem{Tab: "cluster", Line: line, Text: p.Err.Error()})
+	}
+	if cluster.Unread != "" {
+		all = append(all, Problem{Tab: "cluster", Text: cluster.Unread})
 	}
 	return all
 }

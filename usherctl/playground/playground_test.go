@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"usher.dev/usher/colocation"
+	"usher.dev/usher/routes"
 	"usher.dev/usher/server/suite"
 )
 
@@ -108,6 +109,32 @@ func TestDeepObject(t *testing.T) {
 		}
 		if w := ask(handler, request("POST", "/run", string(body))); strings.Contains(w.Body.String(), "in one another") != want {
 			t.Errorf("%.300s, want a problem: %v", w.Body, want)
+		}
+	}
+}
+
+// TestSlips: what is misspelt in the policy and the cluster is a problem at its line, and objects are counted together in one run alone.
+func TestSlips(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n---\n"
+	in := Input{Object: pod + strings.Replace(pod, "name: a", "name: b", 1),
+		Cluster: "apiVersion: v1\nkind: Namespac\n---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec:\n  limit: []\n---\n" +
+			"{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: default}, spec: {hard: {pods: 1}}}\n",
+		Policy: "rules:\n- name: a\n  match: {resources: [pod], operations: [CREATE]}\n  validations: [{expression: 'true'}]\n"}
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := New(Options{Suites: routes.Suites()}, []string{host})
+	for range 2 {
+		text := ask(handler, request("POST", "/run", string(body))).Body.String()
+		for _, want := range []string{`"tab":"cluster","line":1,"text":"kind Namespac: apiVersion v1 has no such kind; did you mean Namespace?"`,
+			`"tab":"cluster","line":8,"text":"spec.limit: unknown field; did you mean limits?"`, `"tab":"policy","line":3,"text":"rules[0].match.resources[0]`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in %.2000s", want, text)
+			}
+		}
+		if strings.Count(text, `"verdict":"invalid"`) != 1 {
+			t.Errorf("not one is invalid: %.3000s", text)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func printTests(env tool.Env, reports, coverage []report.Report, o options) erro
 	}
 	style := env.Style()
 	for _, r := range reports {
-		if r.Verdict == report.Passed && o.verbose {
+		if r.Verdict == report.Passed && (o.verbose || len(r.Findings) > 0) {
 			r.Calls, r.NotCalled, r.Unknown, r.Plugins, r.Hint = nil, nil, nil, nil, "" // one line
 			report.Text(env.Out, r, style)
 		}

@@ -159,8 +159,14 @@ func (w *instances) read(at place, o *opened) error {
 		return err
 	}
 	found, err := manifest.ReadDir(at.cluster)
+	if err != nil {
+		return err
+	}
 	o.objects = review.Objects(found)
-	return err
+	if err := requests.SlipsIn(found, w.Suites).Err(); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
 }
 
 // under returns the instance of a setting.

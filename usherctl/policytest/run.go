@@ -141,7 +141,10 @@ func runIn(ctx context.Context, w *instance, c *Case, err error) Result {
 		return c.broken(err)
 	}
 	r := Result{c, run.report, run.got, run.sent}
-	r.Report.Findings = run.compare()
+	for _, line := range requests.UnknownFields(run.sent.File().JSON, run.report.Unknown, w.Suites) {
+		r.Report.Findings = append(r.Report.Findings, report.Finding{ID: "unknown-field", Severity: report.Info, Object: run.report.Source, Message: line})
+	}
+	r.Report.Findings = append(r.Report.Findings, run.compare()...)
 	if run.report.Verdict == report.Allowed && c.Once == "" {
 		r.Report.Findings = append(r.Report.Findings, run.again()...)
 	}

@@ -8,6 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -79,6 +81,23 @@ func TestMisspeltSubresources(t *testing.T) {
 		named := len(r.Findings) > 0 && strings.HasPrefix(r.Findings[0].Message, "request.subresource")
 		if c.want == "" && named || c.want != "" && (len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, c.want)) {
 			t.Errorf("%s of %s: %s, %+v", c.sub, c.version, r.Verdict, r.Findings)
+		}
+	}
+}
+
+// TestMisspeltFields: fields that the kind of an object does not have are named first, also if the case passes. No case counts for the quota of another.
+func TestMisspeltFields(t *testing.T) {
+	w := &instance{pool: poolOf(t), opened: opened{catalogue: requests.NewCatalogue(nil), missing: new(questions)}}
+	quota := map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "q", "namespace": "default"},
+		"spec": map[string]any{"hard": map[string]any{"pods": "1"}}}
+	w.objects = []*unstructured.Unstructured{{Object: quota}}
+	for range 2 {
+		found, _ := Read("dir/case.yaml", []byte("manifest: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i, imge: j}], nodeSelctor: {}}}\n"+
+			"expect: {verdict: skipped}\n"))
+		r := runIn(t.Context(), w, found[0], nil).Report
+		if r.Verdict != report.Passed || len(r.Findings) != 2 || r.Findings[0].Message+r.Findings[1].Message !=
+			"spec.containers[0].imge: unknown field; did you mean image?spec.nodeSelctor: unknown field; did you mean nodeSelector?" {
+			t.Errorf("%s: %+v", r.Verdict, r.Findings)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 // warnDropped adds warnings of the fields of a patch that the API server drops.
 func warnDropped(call *report.Call, d handlers.Decision, after json.RawMessage) {
 	gvk := schema.GroupVersionKind(d.Request.Kind)
-	call.Warnings = append(call.Warnings, dropped(typeOf(gvk, nil), d.Request.Object.Sent(), after)...)
+	call.Warnings = append(call.Warnings, dropped(requests.TypeOf(gvk, nil), d.Request.Object.Sent(), after)...)
 }
 
 func callKey(w engine.Registered) string { return w.Configuration + "/" + w.Name }

@@ -12,9 +12,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/usherctl/live"
 	"usher.dev/usher/usherctl/requests"
@@ -218,6 +220,9 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	if err := run.load(everything); err != nil {
 		return err
 	}
+	if err := run.readDir(); err != nil {
+		return err
+	}
 	documents := run.o.WithPods(read, run.routes)
 	if o.output == "review" {
 		return run.printReviews(documents)
@@ -228,4 +233,20 @@ func reviewFiles(ctx context.Context, env tool.Env, o options) error {
 	}
 	printed := run.print(ctx, documents, reports)
 	return cmp.Or(failed(), printed)
+}
+
+// readDir reads the files of --cluster-dir, and says what is not looked at.
+func (r *reviewing) readDir() error {
+	if r.o.clusterSource.Dir == "" {
+		return nil
+	}
+	found, err := manifest.ReadDir(r.o.clusterSource.Dir)
+	if err != nil {
+		return fmt.Errorf("--cluster-dir: %w", err)
+	}
+	r.files, r.slips = Objects(found), requests.SlipsIn(found, r.Suites)
+	for _, line := range r.slips.Lines() {
+		_, _ = fmt.Fprintf(r.Err, "warning: --cluster-dir: %s\n", printable.Line(line))
+	}
+	return nil
 }

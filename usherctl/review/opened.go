@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/requests"
 )
@@ -60,39 +59,19 @@ func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, b
 	return a, nil
 }
 
-// files returns the objects of --cluster-dir.
-func (s servers) files() ([]*unstructured.Unstructured, error) {
-	dir := s.run.o.clusterSource.Dir
-	if dir == "" {
-		return nil, nil
-	}
-	found, err := manifest.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("--cluster-dir: %w", err)
-	}
-	return Objects(found), nil
-}
-
 // quotaKind is the kind of ResourceQuotas.
 var quotaKind = schema.GroupVersionKind{Version: "v1", Kind: quotaPlugin}
 
 // inOrder reports whether documents are reviewed one after the other, as a ResourceQuota counts them.
-func (s servers) inOrder() (bool, error) {
-	if len(s.documents) < alone || !slices.ContainsFunc(s.documents, func(d requests.Document) bool { return !d.File().Existing }) {
-		return false, nil
-	}
-	files, err := s.files()
+func (s servers) inOrder() bool {
 	is := func(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == quotaKind }
-	return slices.ContainsFunc(slices.Concat(files, Objects(s.run.given)), is), err
+	return slices.ContainsFunc(s.documents, func(d requests.Document) bool { return !d.File().Existing }) &&
+		slices.ContainsFunc(slices.Concat(s.run.files, Objects(s.run.given)), is)
 }
 
 // open returns an API server, for objects that exist one without ResourceQuotas: these count them already.
 func (s servers) open(ctx context.Context, c Cluster, existing bool) (*API, error) {
-	files, err := s.files()
-	if err != nil {
-		return nil, err
-	}
-	c.Objects = slices.Concat(requests.Presupposed(s.documents), files)
+	c.Objects = slices.Concat(requests.Presupposed(s.documents), s.run.files)
 	var given []*unstructured.Unstructured
 	for _, o := range s.run.given {
 		if o.File != assumedNamespace { // which is assumed

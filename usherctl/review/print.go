@@ -49,7 +49,11 @@ func (r *reviewing) print(ctx context.Context, documents []requests.Document, re
 	} else {
 		r.printText(n, whole, &light)
 	}
-	return report.ExitOfReview(slices.Concat(light, quotas)).Err("some objects were not judged, or could not be reviewed")
+	exit := report.ExitOfReview(slices.Concat(light, quotas))
+	if exit == report.Fine && r.slips.Err() != nil {
+		return report.Unjudged.Err("some files of --cluster-dir count for nothing")
+	}
+	return exit.Err("some objects were not judged, or could not be reviewed")
 }
 
 // printText prints n reports as text, and then what is to say of all of them. Pods of an owner of which the same is said are printed once.

@@ -45,7 +45,9 @@ type reviewing struct {
 	empty   []string            // the collections without an object
 	absent  map[string][]string // by path, those of them that steps of a route have looked at
 
-	ledger *Ledger // of all documents
+	ledger *Ledger                      // of all documents
+	files  []*unstructured.Unstructured // of --cluster-dir
+	slips  requests.Slips               // in these files
 
 	notLooked string // at which webhooks of the cluster --doctor did not look
 
@@ -128,8 +130,8 @@ func (r *reviewing) reviewers(ctx context.Context, documents []requests.Document
 	if len(documents) >= many && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory) // garbage is collected earlier
 	}
-	if inOrder, err := first.servers.inOrder(); inOrder || err != nil {
-		return all, err
+	if first.servers.inOrder() {
+		return all, nil
 	}
 	for range min(runtime.GOMAXPROCS(0)-1, len(documents)/alone) {
 		run := *r

@@ -52,7 +52,7 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 	}
 	r.judge()
 	if slices.Contains([]report.Verdict{report.Allowed, report.NotJudged}, r.Verdict) {
-		r.warnUnknown(typeOf(schema.GroupVersionKind(req.Kind), kinds))
+		r.warnUnknown(requests.TypeOf(schema.GroupVersionKind(req.Kind), kinds))
 	}
 	return r.Report
 }

@@ -6,25 +6,12 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
-
-// typeOf returns what makes an object of a kind of a route or of Kubernetes, or nil.
-func typeOf(gvk schema.GroupVersionKind, kinds Kinds) func() any {
-	if of := kinds[metav1.GroupVersionKind(gvk)]; of != nil || !requests.Typed().Recognizes(gvk) {
-		return of
-	}
-	return func() any {
-		object, _ := requests.Typed().New(gvk)
-		return object
-	}
-}
 
 // warnUnknown notes the fields that the type does not know, and warns of those that a patch added.
 func (r *reviewed) warnUnknown(make func() any) {
