@@ -119,7 +119,7 @@ func TestSlips(t *testing.T) {
 	in := Input{Object: pod + strings.Replace(pod, "name: a", "name: b", 1),
 		Cluster: "apiVersion: v1\nkind: Namespac\n---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec:\n  limit: []\n---\n" +
 			"{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: default}, spec: {hard: {pods: 1}}}\n",
-		Policy: "rules:\n- name: a\n  match: {resources: [pod], operations: [CREATE]}\n  validations: [{expression: 'true'}]\n"}
+		Policy: "rules:\n- name: a\n  match: {apiGroups: [\"\"], resources: [pod], operations: [CREATE]}\n  validations: [{expression: 'true'}]\n"}
 	body, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
