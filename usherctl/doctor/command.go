@@ -159,7 +159,8 @@ func slipsIn(env tool.Env, from flags.Cluster) (all []report.Report) {
 		return nil // opening the files has told it
 	}
 	for _, line := range requests.SlipsIn(found, env.Suites).Lines() {
-		all = append(all, report.Examined(report.Subject{Source: "--cluster-dir"}, report.Finding{ID: "not-readable", Severity: report.Unknown, Message: line}))
+		all = append(all, report.Examined(report.Subject{Source: "--cluster-dir"},
+			report.Finding{ID: "not-readable", Severity: report.Unknown, Message: line}))
 	}
 	return all
 }
