@@ -25,13 +25,19 @@ type outcome struct {
 	why         string
 	differences []difference
 	otherwise   bool // the former policy does not do what the log has
+
+	traced   bool   // the event has something of usher
+	uncalled bool   // it has not, and a mutating webhook is called now, whose calls events have
+	unsent   string // it has not, and none is called now: why
 }
 
 // The kinds of differences.
 const (
 	refused   = "newly refused"
 	allowed   = "newly allowed"
+	another   = "refused for another reason"
 	otherwise = "patched differently"
+	changed   = "newly changed"
 )
 
 // difference is one between what became of a request and what would.
@@ -49,7 +55,7 @@ func (w *worker) judge(ctx context.Context, r request) (is outcome) {
 		return is
 	}
 	rec, why := record(r, req)
-	if is.why = why; why == "" {
+	if is.why, is.traced = why, rec.traced; why == "" {
 		is.compare(ctx, w, rec)
 	}
 	return is
@@ -62,6 +68,9 @@ func (is *outcome) compare(ctx context.Context, w *worker, rec recording) {
 		was.Verdict, was.Calls = report.Denied, append(slices.DeleteFunc(slices.Clone(rec.calls), denies), rec.refused)
 	}
 	now, err := w.new.run(ctx, rec)
+	if !rec.traced {
+		is.unsent, is.uncalled = now.unsent, now.mutates
+	}
 	if w.was != nil && err == nil {
 		logged, why := was, ""
 		if was, err = w.was.run(ctx, rec); err == nil {
@@ -82,7 +91,7 @@ func compare(rec recording, was, now replayed) (all []difference, why string) {
 	unknown := append(was.unknown(), now.unknown()...)
 	switch before, after := was.refusals(), now.refusals(); {
 	case len(before) > 0 && len(after) > 0:
-		return nil, ""
+		return otherReasons(rec, before, after), ""
 	case len(after) > 0 && len(was.unknown()) == 0:
 		return differencesOf(refused, rec, after), ""
 	case len(before) > 0 && len(unknown) == 0:
@@ -94,6 +103,21 @@ func compare(rec recording, was, now replayed) (all []difference, why string) {
 		why = unknown[0]
 	}
 	return all, why
+}
+
+// otherReasons returns the rules that refuse what others refused before: of the webhooks that refused, or of any if these do no longer. Of several that
+// refuse, the log has one.
+func otherReasons(rec recording, before, after []report.Call) []difference {
+	still := slices.DeleteFunc(slices.Clone(after), func(c report.Call) bool {
+		return !slices.ContainsFunc(before, func(b report.Call) bool { return b.Path == c.Path })
+	})
+	if len(still) == 0 {
+		still = after
+	}
+	known := differencesOf(another, rec, before)
+	return slices.DeleteFunc(differencesOf(another, rec, still), func(d difference) bool {
+		return slices.ContainsFunc(known, func(k difference) bool { return k.rule == d.rule })
+	})
 }
 
 func denies(c report.Call) bool { return c.Outcome == string(handlers.Denied) }
@@ -142,7 +166,11 @@ func patches(rec recording, was, now replayed) (all []difference) {
 				all[i].call.Patch = append(all[i].call.Patch, differs.Patch...)
 				continue
 			}
-			all = append(all, difference{otherwise, rule, rec, differs})
+			kind := otherwise
+			if before.Path == "" && !rec.traced {
+				kind = changed
+			}
+			all = append(all, difference{kind, rule, rec, differs})
 		}
 	}
 	return all

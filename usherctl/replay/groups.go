@@ -20,21 +20,25 @@ type Result struct {
 	Others     int      `json:"others"`   // events that usher is not for, or that have no answer
 	Same       int      `json:"same"`
 	Judged     int      `json:"judged"`
+	NotCalled  int      `json:"notCalled"` // of the requests: usher was not called for them, and now is
+	Allowed    int      `json:"allowed"`   // of these: nothing is refused or changed
 	DryRuns    int      `json:"dryRuns"`   // of the requests
 	Otherwise  int      `json:"otherwise"` // that --was judges otherwise than the log has it
 	From       string   `json:"from,omitempty"`
 	To         string   `json:"to,omitempty"`
 	Groups     []Group  `json:"groups"`
 	Ungrouped  int      `json:"ungrouped,omitempty"` // differences beyond the groups that are kept
+	NotSent    []Reason `json:"notSent,omitempty"`   // if usher was not called in the logs: why it is not now, either
 	NotJudged  []Reason `json:"notJudged"`
 	Unreadable []string `json:"unreadable,omitempty"`
 
-	refused, changed bool
+	refused, changed, traced bool
+	unsent                   int
 }
 
 // Key is what the differences of a group have in common.
 type Key struct {
-	Difference string `json:"difference"` // newly refused, newly allowed or patched differently
+	Difference string `json:"difference"` // newly refused, newly allowed, patched differently …
 	Rule       string `json:"rule"`
 	Namespace  string `json:"namespace,omitempty"`
 	Workload   string `json:"workload"`
@@ -85,11 +89,21 @@ func (r *Result) add(o outcome) {
 	if o.otherwise {
 		r.Otherwise++
 	}
+	if r.traced = r.traced || o.traced; o.uncalled {
+		r.NotCalled++
+	}
 	if o.why != "" {
-		r.notJudged(o.why, o.event.Place.String())
+		count(&r.NotJudged, o.why, o.event.Place.String())
 		return
 	}
-	if r.Judged++; len(o.differences) == 0 {
+	switch r.Judged++; {
+	case len(o.differences) > 0:
+	case o.unsent != "":
+		r.unsent++
+		count(&r.NotSent, o.unsent, o.event.Place.String())
+	case o.uncalled:
+		r.Allowed++
+	default:
 		r.Same++
 	}
 	for _, d := range o.differences {
@@ -116,21 +130,32 @@ func (r *Result) group(d difference, at string) {
 	}
 }
 
-func (r *Result) notJudged(why, at string) {
-	i := slices.IndexFunc(r.NotJudged, func(other Reason) bool { return other.Reason == why })
+// count counts a reason.
+func count(all *[]Reason, why, at string) {
+	i := slices.IndexFunc(*all, func(other Reason) bool { return other.Reason == why })
 	if i < 0 {
-		if i = len(r.NotJudged); i == maxGroups {
-			i, r.NotJudged[i-1].Reason = i-1, "for other reasons"
+		if i = len(*all); i == maxGroups {
+			i, (*all)[i-1].Reason = i-1, "for other reasons"
 		} else {
-			r.NotJudged = append(r.NotJudged, Reason{Reason: why, First: at})
+			*all = append(*all, Reason{Reason: why, First: at})
 		}
 	}
-	r.NotJudged[i].Count++
+	(*all)[i].Count++
+}
+
+// end tells requests that were the same from those of logs in which usher was never called: calls of validating webhooks alone leave no trace.
+func (r *Result) end() {
+	if r.traced {
+		r.Same, r.NotSent = r.Same+r.unsent, nil
+	} else {
+		r.Allowed, r.Same, r.NotCalled = r.Allowed+r.Same, 0, r.Requests-r.unsent
+	}
+	r.sort()
 }
 
 // sort puts what is most first.
 func (r *Result) sort() {
-	order := []string{refused, allowed, otherwise}
+	order := []string{refused, allowed, another, changed, otherwise}
 	slices.SortStableFunc(r.Groups, func(a, b Group) int {
 		return cmp.Or(slices.Index(order, a.Difference)-slices.Index(order, b.Difference), b.Count-a.Count)
 	})
@@ -154,16 +179,21 @@ func (r *Result) text(to io.Writer) {
 	if r.Ungrouped > 0 {
 		line("and %d differences in more groups", r.Ungrouped)
 	}
-	if len(r.NotJudged) > 0 {
-		line("not judged")
-	}
-	for _, why := range r.NotJudged {
-		line("  %s: %s, first %s", why.Reason, times(why.Count), why.First)
-	}
+	reasons(line, "not sent to usher", r.NotSent)
+	reasons(line, "not judged", r.NotJudged)
 	for _, problem := range r.Unreadable {
 		line("  %s", problem)
 	}
 	r.summary(line)
+}
+
+func reasons(line func(string, ...any), of string, all []Reason) {
+	if len(all) > 0 {
+		line("%s", of)
+	}
+	for _, why := range all {
+		line("  %s: %s, first %s", why.Reason, times(why.Count), why.First)
+	}
 }
 
 func (e Example) text(line func(string, ...any)) {
@@ -189,12 +219,24 @@ func (r *Result) summary(line func(string, ...any)) {
 	if r.DryRuns > 0 {
 		dry = fmt.Sprintf(" (%d dry runs)", r.DryRuns)
 	}
-	line("%d requests for usher%s%s: %d the same, %d with differences, %d not judged; %d others", r.Requests, dry, span, r.Same, r.Judged-r.Same,
-		r.Requests-r.Judged, r.Others)
+	line("%d requests for usher%s%s: %d the same, %d with differences, %d not judged; %d others", r.Requests, dry, span, r.Same,
+		r.Judged-r.Same-r.Allowed-r.notSent(), r.Requests-r.Judged, r.Others)
+	if r.NotCalled+len(r.NotSent) > 0 {
+		line("usher was not called for %d of them in the log: %d would be allowed as they are; %d more would not be sent to it", r.NotCalled, r.Allowed,
+			r.notSent())
+	}
 	if r.Otherwise > 0 {
 		line("%d requests are not as the policy of --was has it: another one may have been in force, or objects of the cluster are in none of the files",
 			r.Otherwise)
 	}
+}
+
+// notSent returns how many requests are not sent to usher, and were not.
+func (r *Result) notSent() int {
+	if r.NotSent == nil {
+		return 0
+	}
+	return r.unsent
 }
 
 func times(n int) string {
@@ -209,7 +251,7 @@ func (r *Result) exit(strict bool) report.Exit {
 	switch {
 	case r.refused || strict && r.changed:
 		return report.Refused
-	case r.Judged < r.Requests || len(r.Unreadable) > 0:
+	case r.Judged < r.Requests || len(r.Unreadable) > 0 || r.Requests == 0:
 		return report.Unjudged
 	}
 	return report.Fine

@@ -2,6 +2,7 @@
 // and says what would have become of them.
 //
 //	request.go   a request as the log has it, and what the log lacks
+//	patch.go     the object that a client's patch made
 //	rebuild.go   the object before each webhook
 //	stored.go    the objects as they were before updates
 //	side.go      usher under a policy, and which of its webhooks are called
@@ -57,7 +58,7 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 	if err := run.read(o.Files); err != nil {
 		return err
 	}
-	run.result.sort()
+	run.result.end()
 	if o.Output == "json" {
 		if err := report.WriteJSON(env.Out, run.result); err != nil {
 			return err
@@ -65,7 +66,11 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 	} else {
 		run.result.text(env.Out)
 	}
-	return run.result.exit(o.Strict).Err("some requests were not judged")
+	why := "some requests were not judged"
+	if run.result.Requests == 0 {
+		why = "no request of the log is for usher: nothing was judged; does the audit policy log requests of pods at level RequestResponse?"
+	}
+	return run.result.exit(o.Strict).Err(why)
 }
 
 // replaying is one run.

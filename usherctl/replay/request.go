@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -37,8 +38,11 @@ func (r request) asked() (req *admit.Request, ok bool) {
 	ref := r.event.ObjectRef
 	req = &admit.Request{Operation: operations[r.event.Verb], SubResource: ref.Subresource, Namespace: ref.Namespace, Name: ref.Name,
 		Resource: metav1.GroupVersionResource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource}}
-	if slices.Contains(connects, ref.Subresource) {
+	switch {
+	case slices.Contains(connects, ref.Subresource):
 		req.Operation = admissionv1.Connect
+	case r.event.Verb == "patch" && r.event.ResponseStatus.Code == http.StatusCreated: // kubectl apply --server-side
+		req.Operation = admissionv1.Create
 	}
 	return req, req.Operation != "" && ref.Resource != ""
 }
@@ -63,10 +67,24 @@ type recording struct {
 	body    []byte          // of validating webhooks
 	object  json.RawMessage // as validating webhooks saw it
 	calls   []report.Call   // of mutating webhooks of usher
+	traced  bool            // the event has something of usher: it was there
 	refused report.Call     // that of usher which refused the request; without a path if none did
 }
 
-func headOf(raw json.RawMessage) (h metav1.PartialObjectMetadata) {
+// head has what is read of an object that is not decoded.
+type head struct {
+	metav1.TypeMeta `json:",inline"`
+	known           `json:"metadata"`
+}
+
+type known struct {
+	Name, ResourceVersion string
+	UID                   types.UID
+	Generation            int64
+	DeletionTimestamp     *metav1.Time
+}
+
+func headOf(raw json.RawMessage) (h head) {
 	_ = json.Unmarshal(raw, &h)
 	return h
 }
@@ -84,6 +102,7 @@ func record(r request, req *admit.Request) (rec recording, why string) {
 	if why = cmp.Or(lacks(r.event, req), rec.refusal()); why != "" {
 		return rec, why
 	}
+	rec.traced = rec.refused.Path != "" || traced(r.event, calls)
 	calls = slices.DeleteFunc(calls, func(c explain.Called) bool { return !c.Mutates && !ours(c.Webhook) })
 	for _, c := range calls {
 		switch {
@@ -113,8 +132,6 @@ func lacks(e *explain.Event, req *admit.Request) string {
 		return "CONNECT: the log does not have its options"
 	case e.Level == "Metadata":
 		return "level Metadata of the audit policy: the log does not have the object"
-	case e.Verb == "patch":
-		return "PATCH: the log has the patch of the client, and not the object that it made"
 	}
 	return ""
 }
@@ -137,15 +154,34 @@ func (r *recording) refusal() (why string) {
 	return ""
 }
 
+// traced reports whether an event has a call of usher, or a note by it.
+func traced(e *explain.Event, calls []explain.Called) bool {
+	for key := range e.Annotations {
+		if webhook, _, _ := strings.Cut(key, "/"); ours(webhook) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(calls, func(c explain.Called) bool { return ours(c.Webhook) })
+}
+
 func ours(webhook string) bool { return strings.HasSuffix(webhook, ".usher.dev") }
 
-// deleted reads a request that deletes an object.
+// deleted reads a request that deletes an object: the answer has it, with the time of its deletion, unless it is a Status.
 func (r *recording) deleted() (why string) {
 	was, is := headOf(r.old), headOf(r.event.ResponseObject)
-	if r.old == nil || is.UID != was.UID || is.ResourceVersion != was.ResourceVersion {
-		return "DELETE: the log does not have the object as it was before"
+	if is.UID == "" || r.refused.Path != "" {
+		return "DELETE: the answer in the log does not have the object"
 	}
-	r.kind, r.name = was.GroupVersionKind(), was.Name
+	if is.UID != was.UID || is.ResourceVersion != was.ResourceVersion {
+		deleted := decoded(r.event.ResponseObject)
+		for _, key := range []string{"deletionTimestamp", "deletionGracePeriodSeconds"} {
+			if is.UID != was.UID || was.DeletionTimestamp == nil {
+				delete(deleted["metadata"].(object), key)
+			}
+		}
+		r.old = encoded(deleted)
+	}
+	r.kind, r.name = is.GroupVersionKind(), is.Name
 	r.body = r.review(nil)
 	return ""
 }
@@ -154,6 +190,13 @@ func (r *recording) deleted() (why string) {
 func (r *recording) read(calls []explain.Called) (why string) {
 	sent, stored := decoded(r.event.RequestObject), decoded(r.event.ResponseObject)
 	was, answer := headOf(r.event.RequestObject), headOf(r.event.ResponseObject)
+	if r.event.Verb == "patch" {
+		if sent, why = r.patched(sent, stored, calls); why != "" {
+			return why
+		}
+		was = answer
+		was.ResourceVersion = headOf(r.old).ResourceVersion
+	}
 	r.kind, r.name = was.GroupVersionKind(), cmp.Or(r.event.ObjectRef.Name, was.Name)
 	switch {
 	case sent == nil || r.kind.Kind == "":

@@ -88,7 +88,10 @@ func newSide(w *worker, in suite.Instance, o review.AuditLogs) *side {
 type replayed struct {
 	report.Report
 	doubts map[string]string // by path, why it is not known whether the API server calls it
-	lacks  []string          // what was not looked at
+	unsent string            // why no route is called
+	// mutates reports whether a mutating route is called.
+	mutates bool
+	lacks   []string // what was not looked at
 }
 
 // run runs the steps of usher on a request of the log.
@@ -100,6 +103,10 @@ func (s *side) run(ctx context.Context, rec recording) (is replayed, err error) 
 	}
 	s.missing.TakeUnknown()
 	choice.TakeUnknown = s.missing.TakeUnknown
+	is.mutates = slices.ContainsFunc(choice.Routes, func(r admit.Route) bool { return r.Chain.Mutates() })
+	if len(choice.Routes) == 0 && len(choice.NotCalled) > 0 {
+		is.unsent = choice.NotCalled[0].Why
+	}
 	recorded, was := rec.report(choice.Routes)
 	is.Report, err = review.Replay(ctx, rec.body, recorded, was, choice)
 	return is, err
@@ -108,7 +115,7 @@ func (s *side) run(ctx context.Context, rec recording) (is replayed, err error) 
 // choose returns the routes that are called, and notes what is not known.
 func (s *side) choose(rec recording, is *replayed) (choice review.Choice, err error) {
 	chooser := review.Chooser{Routes: s.routes, NotCalled: func(r admit.Route, req *admit.Request) string {
-		why, doubt := s.called(r, req, rec.logged)
+		why, doubt := s.called(r, req, rec)
 		if doubt {
 			is.doubts[r.Path] = fmt.Sprintf("whether %s is called: the Namespace %s is in none of the files: --cluster-dir adds it", r.Webhook(),
 				req.Namespace)
@@ -163,9 +170,11 @@ func (r *recording) report(called []admit.Route) (recorded report.Report, was re
 	return recorded, was
 }
 
-// called returns why the API server does not call a route for a request. doubt: it is not known whether it does.
-func (s *side) called(r admit.Route, req *admit.Request, logged func(path string) bool) (why string, doubt bool) {
+// called returns why the API server does not call a route for a request. doubt: it is not known whether it does. Of an event without a trace of usher,
+// the Namespaces alone decide: usher may not have been there.
+func (s *side) called(r admit.Route, req *admit.Request, rec recording) (why string, doubt bool) {
 	const usher = "system:serviceaccount:usher:usher"
+	logged, traced := rec.logged, rec.traced
 	isStatic := func(path string) bool {
 		return slices.ContainsFunc(s.static, func(other admit.Route) bool { return other.Path == path && other.Covers(req) })
 	}
@@ -174,14 +183,14 @@ func (s *side) called(r admit.Route, req *admit.Request, logged func(path string
 		return "", false
 	case r.NotForUsher && req.UserInfo.Username == usher:
 		return "usher does not review its own requests", false
-	case r.Chain.Mutates() && isStatic(r.Path):
+	case traced && r.Chain.Mutates() && isStatic(r.Path):
 		return "the log has no call of it", false
 	}
 	if why = s.notCalled(r, req); why != "" {
 		return why, false
 	}
 	for _, other := range s.routes { // the API server selects the same namespaces for it
-		alike := other.Chain.Mutates() && other.Suite == r.Suite && other.OptIn == r.OptIn && !other.Off
+		alike := traced && other.Chain.Mutates() && other.Suite == r.Suite && other.OptIn == r.OptIn && !other.Off
 		if alike && isStatic(other.Path) && s.notCalled(other, req) == "" {
 			if logged(other.Path) {
 				return "", false

@@ -95,9 +95,12 @@ func indexOf(routes []admit.Route, path string) int {
 func (p *replay) call(ctx context.Context, body []byte, recorded report.Call) error {
 	routes, asked := p.choice.chooser.Routes, recorded.Review
 	route := routes[indexOf(routes, recorded.Path)]
-	object := objectIn(asked)
-	if asked == nil {
+	var object json.RawMessage
+	switch {
+	case asked == nil:
 		asked, object = body, p.recorded.After
+	case p.from != nil || route.Chain.Mutates():
+		object = objectIn(asked)
 	}
 	sent := object
 	if p.from != nil {
