@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -173,6 +174,26 @@ func TestPolicyLine(t *testing.T) {
 	}
 }
 
+// TestOtherPolicy: a rule that the section does not have, and a policy that could not be read, are told.
+func TestOtherPolicy(t *testing.T) {
+	f := policyFile{name: "p.yaml", text: []byte("labelRules:\n- name: described\n- {name: cost center}\nenv: []\n")}
+	for text, want := range map[string]string{
+		"rule described: set it":   "policy: p.yaml:2, section labelRules, described",
+		"rule cost center: set it": "policy: p.yaml:3, section labelRules, cost center",
+		"rule descirbed: set it":   "policy: p.yaml:1, section labelRules, which has no entry descirbed; did you mean described?: the policy in force may be another",
+		"set it":                   "policy: p.yaml:1, section labelRules",
+	} {
+		if got := f.line("labelRules", text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	refusal, _ := ParseRefusal("denied-names: metadata.name: Forbidden: no (refusal 00000001)")
+	reports, err := Messages([]Refusal{refusal}, Policy{Unread: errors.New("no Deployment")}, Options{}, nil, Filter{})
+	if n := len(reports[0].Findings); err != nil || reports[0].Findings[n-1].ID != "policy-not-read" || reports[0].Exit() != report.Unjudged {
+		t.Errorf("%v %+v", err, reports)
+	}
+}
+
 // TestOthersAreLookedAt: usher cannot mend what others refuse, so a command about it is one to look with.
 func TestOthersAreLookedAt(t *testing.T) {
 	for _, by := range []string{ByCall, ByCondition, ByPatch, ByDryRun, ByConversion, ByWebhook, ByQuota, ByPolicy, ByMutation, ByPodSecurity, ByLimitRange,
@@ -254,6 +275,24 @@ func TestForeignRefusals(t *testing.T) {
 		{"parameters", `pods "p1" is forbidden: ValidatingAdmissionPolicy 'params' with binding 'b' denied request: failed to configure binding: no ` +
 			`params found`, "", nil,
 			"params", "cannot be used", "kubectl get validatingadmissionpolicybinding b -o yaml"},
+		{"no endpoints", calling("a", `Post "https://n.s.svc:443/p?timeout=3s": no endpoints available for service "n"`), "", nil, "a",
+			"No pod of its Service answers", "kubectl get endpointslices -n s -l kubernetes.io/service-name=n"},
+		{"refused at a URL", calling("a", `Post "https://127.0.0.1:1/404": dial tcp 127.0.0.1:1: connect: connection refused`), "", nil, "a",
+			"nothing listens at the port", "usherctl doctor --cluster=api"},
+		{"another CA", calling("a", `Post "https://n.s.svc:443/p": x509: certificate signed by unknown authority`), "", nil, "a",
+			"does not verify the server's certificate", "usherctl doctor"},
+		{"no Service", calling("a", `Post "https://n.s.svc:443/p": service "n" not found`), "", nil, "a", "Its Service does not exist",
+			"kubectl get services -n s n"},
+		{"RBAC", `deployments.apps "web" is forbidden: User "ann" cannot patch resource "deployments/scale" in API group "apps" in the namespace "shop"`,
+			"", nil, "RBAC", "RBAC refused this", "kubectl auth can-i patch deployments.apps --subresource=scale -n shop --as=ann"},
+		{"RBAC of the cluster", `nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope`, "", nil, "RBAC",
+			"RBAC refused this", "kubectl auth can-i list nodes --as=ann"},
+		{"a quota", `pods "web" is forbidden: exceeded quota: q, requested: cpu=1`, "apps", nil, "ResourceQuota q", "a ResourceQuota refused",
+			"kubectl get resourcequota -n apps q"},
+		{"a quota somewhere", `pods "web" is forbidden: exceeded quota: q, requested: cpu=1`, "", nil, "ResourceQuota q", "a ResourceQuota refused",
+			"kubectl get resourcequota --all-namespaces --field-selector=metadata.name=q"},
+		{"Pod Security", `pods "web" is forbidden: violates PodSecurity "restricted:latest": no`, "apps", nil, "Pod Security admission restricted:latest",
+			"Pod Security admission refused", "kubectl get namespace apps --show-labels"},
 		{"a conversion", "conversion webhook for example.com/v1, Kind=Foo failed: no", "", nil, "Kind=Foo", "custom kind Foo", "grep -F -e ' Foo: '"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

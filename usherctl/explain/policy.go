@@ -11,6 +11,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server/installed"
 	"usher.dev/usher/usherctl/doctor"
 	"usher.dev/usher/usherctl/policyfile"
@@ -57,6 +58,12 @@ func (f *policyFile) line(section, text string) string {
 	if line == 0 {
 		return fmt.Sprintf("policy: %s, which may not be the one in force, does not set section %s", f.name, section)
 	}
+	if named := ruleNamed(text); named != "" && named != entry {
+		if known := entryNames(f.text, section); len(known) > 0 && !slices.Contains(known, named) {
+			return fmt.Sprintf("policy: %s:%d, section %s, which has no entry %s%s: the policy in force may be another", f.name, line, section, named,
+				nearest.Question(named, known))
+		}
+	}
 	if entry != "" {
 		where += ", " + entry
 	}
@@ -81,8 +88,15 @@ func knownPolicy(ctx context.Context, env tool.Env, o options, refusals []Refusa
 	switch {
 	case err == nil:
 		by = explainedBy(env, policy, o.gates)
-	case slices.ContainsFunc(refusals, func(r Refusal) bool { return r.By == ByUsher }) || o.config != "":
-		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it, --service the installed usher", err)
+	case o.config != "" || !o.inCluster():
+		return by, fmt.Errorf("the policy could not be read: %w; --config FILE names it", err)
+	case slices.ContainsFunc(refusals, func(r Refusal) bool { return r.By == ByUsher }):
+		unread := err
+		if policy, err = readPolicy(ctx, env, ""); err != nil {
+			return by, err
+		}
+		by = explainedBy(env, policy, o.gates)
+		by.Unread = unread
 	}
 	if o.inCluster() {
 		by.Hooks = hooksOf(ctx, source)

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,6 +25,33 @@ func PolicyLine(policy []byte, section, text string) (line int, entry string) {
 		return name.Line, name.Value
 	}
 	return key.Line, ""
+}
+
+// RuleIn matches the names of entries of the policy in the texts of steps.
+var RuleIn = regexp.MustCompile(`\((rule [^()]+)\)|\b(rule [^:]+): |\b(restriction .+) of the policy`)
+
+// ruleNamed returns the name of the entry of the policy that a text of a step is about, or "".
+func ruleNamed(text string) string {
+	found := RuleIn.FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	_, name, _ := strings.Cut(cmp.Or(found[1:]...), " ")
+	return name
+}
+
+// entryNames returns the names of the entries of a section.
+func entryNames(policy []byte, section string) (names []string) {
+	_, value := yamlnode.Child(yamlnode.Parse(policy), section)
+	if value == nil || value.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for _, entry := range value.Content {
+		if _, name := yamlnode.Child(entry, "name"); name != nil {
+			names = append(names, name.Value)
+		}
+	}
+	return names
 }
 
 // namedEntry returns the first name of an entry below a value that a text has as a word of its own; nil if there is none.

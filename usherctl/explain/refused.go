@@ -21,6 +21,8 @@ import (
 type Policy struct {
 	*config.Policy
 	Routes []admit.Route // of usher with this policy
+	// Unread is why the policy of the cluster's usher is not known, so that this is the embedded one.
+	Unread error
 	// Line returns where the policy has a section, and its entry that a text names; "" without a section.
 	Line func(section, text string) string
 	// Override describes an override as of now.
@@ -38,6 +40,9 @@ func Messages(refusals []Refusal, policy Policy, o Options, requests Requests, f
 	var listed []report.Report
 	for _, refusal := range refusals {
 		r := policy.explain(refusal, o, "the message")
+		if refusal.By == ByUsher {
+			r = adding(r, policyNotRead(policy.Unread)...)
+		}
 		if requests != nil && refusal.ID != "" {
 			filter.Refusal = refusal.ID
 			found, err := requests(filter)
@@ -78,7 +83,7 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	r := report.Report{Subject: report.Subject{Source: source}, Verdict: report.Denied}
 	if refusal.By != ByUsher {
 		r.Findings = []report.Finding{foreignRefusal(refusal, p.registered(refusal))}
-		r.Calls = append(r.Calls, report.Call{Webhook: cmp.Or(refusal.Name, refusal.By), Outcome: "denied", Message: maskText(&mask, refusal.Text)})
+		r.Calls = append(r.Calls, report.Call{Webhook: refusal.who(), Outcome: "denied", Message: maskText(&mask, refusal.Text)})
 		return r
 	}
 	for _, route := range p.routesOf(refusal) {
@@ -204,7 +209,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 
 // foreignRefusal says whose refusal it is, and where to look. hooks are the registered webhooks that it may be of.
 func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
-	f := finding("not-usher", report.Error, refusal.Name, refusal.By+" refused this, not usher")
+	f := finding("not-usher", report.Error, refusal.who(), refusal.By+" refused this, not usher")
 	switch refusal.By {
 	case ByCall:
 		message, look := notCalledBecause(refusal, hooks)
@@ -233,6 +238,15 @@ func foreignRefusal(refusal Refusal, hooks []webhookmatch.Hook) report.Finding {
 	return onDisk(f, hooks)
 }
 
+// who names who refuses: what is no webhook with its kind.
+func (r Refusal) who() string {
+	switch r.By {
+	case ByQuota, ByPolicy, ByMutation, ByPodSecurity:
+		return strings.TrimPrefix(r.By, "a ") + " " + r.Name
+	}
+	return cmp.Or(r.Name, r.By)
+}
+
 // patchFailed says whose patch has failed, and where to look.
 func patchFailed(refusal Refusal) (message, look string) {
 	look = "kubectl get mutatingwebhookconfigurations -o go-template=" + report.Word(callsTemplate)
@@ -244,21 +258,52 @@ func patchFailed(refusal Refusal) (message, look string) {
 		"usherctl explain --audit-log FILE NAMESPACE/NAME", look
 }
 
-// lookAt returns the command that shows what of Kubernetes itself has refused; "" if none is known.
+// lookAt returns the command that shows what of Kubernetes itself has refused, in the namespace if it is known; "" if none is known.
 func lookAt(refusal Refusal) string {
+	in, only := "--all-namespaces", " --field-selector=metadata.name="+report.Word(refusal.Name)
+	namespace := " "
+	if refusal.Namespace != "" {
+		in, only = "-n "+report.Word(refusal.Namespace), " "+report.Word(refusal.Name)
+		namespace += report.Word(refusal.Namespace) + " "
+	}
 	switch refusal.By {
 	case ByQuota:
-		return "kubectl get resourcequota --all-namespaces | grep -F -e REQUEST -e " + report.Word(refusal.Name)
+		return "kubectl get resourcequota " + in + only
 	case ByMutation:
 		return "kubectl get mutatingadmissionpolicy " + report.Word(refusal.Name) + " -o yaml"
 	case ByPodSecurity:
-		return "kubectl get namespace --show-labels"
+		return "kubectl get namespace" + namespace + "--show-labels"
 	case ByDisruption:
-		return "kubectl get poddisruptionbudget --all-namespaces"
+		return "kubectl get poddisruptionbudget " + in
 	case ByLimitRange:
-		return "kubectl get limitrange --all-namespaces -o yaml"
+		return "kubectl get limitrange " + in + " -o yaml"
+	case ByRBAC:
+		return canI(refusal.Text)
 	}
 	return ""
+}
+
+// notAllowed matches what RBAC says of a request.
+var notAllowed = regexp.MustCompile(`User "([^"]+)" cannot (\S+) resource "([^"/]+)(?:/([^"]+))?" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
+
+// canI returns the command that asks whether the user of a request may send it; "" if the text does not say which it was.
+func canI(text string) string {
+	is := notAllowed.FindStringSubmatch(text)
+	if is == nil {
+		return ""
+	}
+	resource := is[3]
+	if is[5] != "" {
+		resource += "." + is[5]
+	}
+	look := "kubectl auth can-i " + report.Word(is[2]) + " " + report.Word(resource)
+	if is[4] != "" {
+		look += " --subresource=" + report.Word(is[4])
+	}
+	if is[6] != "" {
+		look += " -n " + report.Word(is[6])
+	}
+	return look + " --as=" + report.Word(is[1])
 }
 
 // unconfigured matches why a ValidatingAdmissionPolicy refuses every request that it is for.

@@ -136,7 +136,50 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 			"overloaded, or cannot be reached, which " + doctor + " can show"
 		return message, lookAtServer(refusal, hooks)
 	}
-	return "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail", doctor
+	message = "no rule refused this: the API server could not call the webhook, and its failurePolicy is Fail"
+	for _, c := range causes {
+		if c.text.MatchString(refusal.Text) {
+			message += ". " + c.says
+			if namespace, name, known := serviceOf(refusal, hooks); c.look != "" && known {
+				return message, fmt.Sprintf(c.look, report.Word(namespace), report.Word(name))
+			}
+			return message, doctor
+		}
+	}
+	return message, doctor
+}
+
+// causes are what the last part of a failed call's message means, and the first thing to look at in the Service, or else usherctl doctor.
+var causes = []struct {
+	text       *regexp.Regexp
+	says, look string
+}{
+	{regexp.MustCompile(`x509: certificate has expired|is not yet valid`), "The server's certificate is out of date: renew it", ""},
+	{regexp.MustCompile(`x509: certificate is (?:valid for|not valid for)|x509: certificate relies on|x509: cannot validate`),
+		"The server's certificate is for another name than that of its Service: issue it for NAME.NAMESPACE.svc", ""},
+	{regexp.MustCompile(`x509: `), "The caBundle of the webhook does not verify the server's certificate: it is of another CA, or the server has another " +
+		"certificate now", ""},
+	{regexp.MustCompile(`no endpoints available for service|connect: connection refused`),
+		"No pod of its Service answers: none is ready, the Service's selector matches none, or nothing listens at the port", endpointSlices},
+	{regexp.MustCompile(`service "[^"]+" not found`), "Its Service does not exist", "kubectl get services -n %s %s"},
+	{regexp.MustCompile(`no such host`), "The name of the server in the URL is not known to the API server's DNS", ""},
+	{regexp.MustCompile(`i/o timeout|TLS handshake timeout|deadline exceeded|no route to host`),
+		"No connection came about: a NetworkPolicy or firewall may drop it, or the server is overloaded", ""},
+}
+
+const endpointSlices = "kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s"
+
+// serviceOf returns the Service that a call was for.
+func serviceOf(refusal Refusal, hooks []webhookmatch.Hook) (namespace, name string, known bool) {
+	for _, h := range hooks {
+		if of := h.ClientConfig.Service; of != nil {
+			return of.Namespace, of.Name, true
+		}
+	}
+	if of := inCluster.FindStringSubmatch(refusal.Text); of != nil {
+		return of[2], of[1], true
+	}
+	return "", "", false
 }
 
 // doctorOf returns the command that examines webhooks, also those in files of the API server.
@@ -149,16 +192,8 @@ func doctorOf(hooks []webhookmatch.Hook) string {
 
 // lookAtServer returns the command that shows the log of a webhook's server, tries the same again, or shows what is called.
 func lookAtServer(refusal Refusal, hooks []webhookmatch.Hook) string {
-	logs := func(namespace, name string) string {
+	if namespace, name, known := serviceOf(refusal, hooks); known {
 		return fmt.Sprintf("kubectl logs -n %s service/%s --tail=100", report.Word(namespace), report.Word(name))
-	}
-	for _, h := range hooks {
-		if of := h.ClientConfig.Service; of != nil {
-			return logs(of.Namespace, of.Name)
-		}
-	}
-	if of := inCluster.FindStringSubmatch(refusal.Text); of != nil {
-		return logs(of[2], of[1])
 	}
 	switch {
 	case len(hooks) == 0 && strings.HasSuffix(refusal.Name, ".usher.dev"):

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -223,9 +222,6 @@ func sameCall(calls []report.Call, of report.Call) (found report.Call) {
 	return found
 }
 
-// ruleNames match the names of entries of the policy in the texts of steps.
-var ruleNames = regexp.MustCompile(`\((rule [^()]+)\)|\b(rule [^:]+): |\b(restriction .+) of the policy`)
-
 // differencesOf returns a difference for each rule by which calls refuse.
 func differencesOf(kind string, rec recording, calls []report.Call) (all []difference) {
 	for _, c := range calls {
@@ -233,7 +229,7 @@ func differencesOf(kind string, rec recording, calls []report.Call) (all []diffe
 		for _, s := range c.Steps {
 			for _, text := range s.Refused {
 				rule := s.Name
-				if found := ruleNames.FindStringSubmatch(text); found != nil {
+				if found := explain.RuleIn.FindStringSubmatch(text); found != nil {
 					rule += ", " + cmp.Or(found[1:]...)
 				}
 				if s.Mode == string(admit.Enforce) && !seen[rule] {

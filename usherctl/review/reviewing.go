@@ -181,6 +181,7 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 		examined = r.examiner.Examine(ctx, d, r.o.Options)
 		if !r.o.allRoutes {
 			r.chooser.NotCalled = registeredAs(examined.Webhooks).why
+			r.chooser.Routes = registeredAs(examined.Webhooks).ofSuites(r.chooser.Routes)
 		}
 	}
 	if r.chooser.In, of.err = r.servers.of(ctx, r.chooser, d, body); of.err != nil {

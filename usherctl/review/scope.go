@@ -108,6 +108,21 @@ func (w registeredAs) why(r admit.Route, req *admit.Request) (why string) {
 	return why
 }
 
+// ofSuites returns the routes of the suites of which a webhook is registered: nothing is to be said of the others. All, if none is.
+func (w registeredAs) ofSuites(routes []admit.Route) []admit.Route {
+	is := map[string]bool{}
+	for _, r := range routes {
+		is[r.Suite] = is[r.Suite] || slices.ContainsFunc(webhooks.Entries([]admit.Route{r}), func(e webhooks.Entry) bool {
+			return slices.ContainsFunc(w, func(hook report.Webhook) bool { return hook.Name == e.Name })
+		})
+	}
+	known := slices.DeleteFunc(slices.Clone(routes), func(r admit.Route) bool { return !is[r.Suite] })
+	if len(known) == 0 {
+		return routes
+	}
+	return known
+}
+
 // namespaceLabels returns the labels of the namespaces in a directory of manifests, and of those among the documents, which win.
 func namespaceLabels(dir string, documents []requests.Document) (map[string]labels.Set, error) {
 	known := map[string]labels.Set{}

@@ -89,7 +89,7 @@ func TestRefusedByOthers(t *testing.T) {
 	kubeconfig := reader(ctx, t)
 	must(t, kubetest.Eventually(ctx, func(ctx context.Context) error {
 		out, code := explain(ctx, t, "--cluster=api", "--kubeconfig="+kubeconfig, "-n", "full", "--feature-gates="+gates, "deployment/no-room")
-		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: tight", "invalid  ReplicaSet no-room-", "as of now", "invalid: ResourceQuota: pods \"no-room-", "exceeded quota: tight"} {
+		for _, part := range []string{"denied  Deployment full/no-room, its pods", "not-usher: ResourceQuota tight", "invalid  ReplicaSet no-room-", "as of now", "invalid: ResourceQuota: pods \"no-room-", "exceeded quota: tight"} {
 			if code != 1 || !strings.Contains(out, part) {
 				return fmt.Errorf("exit code %d, lacks %s\n%s", code, part, out)
 			}
