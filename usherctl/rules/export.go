@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -51,7 +52,7 @@ func Of(ctx context.Context, suites suite.List, policy *config.Policy) (all []Ex
 	i := slices.IndexFunc(table, func(r admit.Route) bool { return r.Path == path })
 	x := exporting{route: table[i], mode: config.SectionOf[admit.Modes](policy).Of(step), api: api}
 	for _, o := range config.SectionOf[override.List](policy).Compile() {
-		if o.Concerns(step) {
+		if o.Concerns(step) && !o.Void(time.Now()) {
 			x.override = o.Name
 		}
 	}
@@ -127,7 +128,11 @@ func (x *exporting) objects(rule *expression.Rule) []any {
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: x.spec(rule)}}
 	part := x.route
 	part.For = admit.AnyKind(rule.Match.Rules())
-	for _, entry := range webhooks.Entries([]admit.Route{part}) {
+	entries := webhooks.Entries([]admit.Route{part})
+	if slices.ContainsFunc(entries, func(e webhooks.Entry) bool { return e.Scope == registration.NamespacedScope }) && namespaced(rule) {
+		entries = slices.DeleteFunc(entries, func(e webhooks.Entry) bool { return e.Scope == registration.ClusterScope })
+	}
+	for _, entry := range entries {
 		everything := registration.RuleWithOperations{Operations: []registration.OperationType{registration.OperationAll}, Rule: registration.Rule{
 			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}, Scope: &entry.Scope}}
 		all = append(all, &registration.ValidatingAdmissionPolicyBinding{TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"),
@@ -137,6 +142,29 @@ func (x *exporting) objects(rule *expression.Rule) []any {
 					ResourceRules: []registration.NamedRuleWithOperations{{RuleWithOperations: everything}}}}})
 	}
 	return all
+}
+
+// namespaced reports whether all that a rule is for is known to have namespaces, so that a binding for objects without one would never match.
+func namespaced(rule *expression.Rule) bool {
+	return !slices.ContainsFunc(rule.Match.Rules(), func(r admit.Rule) bool {
+		return r.Scope != registration.NamespacedScope && slices.ContainsFunc(r.Groups, func(group string) bool {
+			return slices.ContainsFunc(r.Resources, func(name string) bool {
+				name, _, _ = strings.Cut(name, "/")
+				return !slices.Contains(inNamespaces[group], name)
+			})
+		})
+	})
+}
+
+// inNamespaces are the resources, by group, that are known to have namespaces.
+var inNamespaces = map[string][]string{
+	"": {"pods", "configmaps", "secrets", "services", "endpoints", "events", "serviceaccounts", "persistentvolumeclaims", "replicationcontrollers",
+		"resourcequotas", "limitranges", "podtemplates"},
+	"apps":              {"deployments", "replicasets", "statefulsets", "daemonsets"},
+	"batch":             {"jobs", "cronjobs"},
+	"autoscaling":       {"horizontalpodautoscalers"},
+	"policy":            {"poddisruptionbudgets"},
+	"networking.k8s.io": {"ingresses", "networkpolicies"},
 }
 
 func typeOf(kind string) metav1.TypeMeta {
