@@ -21,6 +21,7 @@ type lab struct {
 	options
 	server     *whole.Server
 	kubeconfig string // of an administrator
+	manifests  []loaded
 }
 
 // run runs a lab until ctx ends, by a signal too, or usher fails.
@@ -40,6 +41,9 @@ func run(ctx context.Context, env tool.Env, o options) error {
 	}
 	env.WarnOfPolicy(file, policy)
 	l := &lab{Env: env, options: o}
+	if l.manifests, err = l.readLoaded(); err != nil {
+		return err
+	}
 	err = l.open(ctx)
 	if l.server != nil {
 		defer l.server.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"usher.dev/usher/cluster"
 	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/requests"
 )
@@ -35,12 +37,11 @@ type loaded struct {
 	object *unstructured.Unstructured
 }
 
-// loadAll creates the objects of --load, and says which it could not create.
-func (l *lab) loadAll(ctx context.Context) error {
+// readLoaded reads the objects of --load.
+func (l *lab) readLoaded() (all []loaded, err error) {
 	if len(l.load) == 0 {
-		return nil
+		return nil, nil
 	}
-	var all []loaded
 	for _, d := range requests.ReadFiles(l.Streams, l.load, false) {
 		object := &unstructured.Unstructured{}
 		err := d.Err
@@ -51,24 +52,36 @@ func (l *lab) loadAll(ctx context.Context) error {
 			continue // no object
 		}
 		if err != nil {
-			return fmt.Errorf("--load %s: %w", d.Source, err)
+			return nil, fmt.Errorf("--load %s: %w", d.Source, err)
 		}
 		all = append(all, loaded{d.Source, object})
 	}
 	slices.SortStableFunc(all, func(x, y loaded) int { return turn(x.object) - turn(y.object) })
+	return all, nil
+}
+
+// loadAll creates the objects of --load, and says which it could not create: those of a kind that the lab does not have in one line.
+func (l *lab) loadAll(ctx context.Context) error {
 	to, err := newTarget(l.server.Config)
-	if err != nil {
+	if err != nil || len(l.manifests) == 0 {
 		return err
 	}
-	done := 0
-	for _, o := range all {
-		if err := to.add(ctx, o.object); err != nil {
+	done, unknown := 0, map[string]int{}
+	for _, o := range l.manifests {
+		switch err := to.add(ctx, o.object); {
+		case err == nil:
+			done++
+		case meta.IsNoMatchError(err):
+			unknown[o.object.GetKind()+" of "+o.object.GroupVersionKind().Group]++
+		default:
 			_, _ = fmt.Fprintf(l.Err, "not loaded: %s: %s\n", printable.Line(o.source), printable.Lines(err.Error()))
-			continue
 		}
-		done++
 	}
-	l.Say(fmt.Sprintf("loaded %d of %d objects", done, len(all)), "")
+	for _, kind := range slices.Sorted(maps.Keys(unknown)) {
+		_, _ = fmt.Fprintf(l.Err, "not loaded: %d objects of the kind %s: --load a file with its CustomResourceDefinition, too; deploy/crds has usher's\n",
+			unknown[kind], printable.Line(kind))
+	}
+	l.Say(fmt.Sprintf("loaded %d of %d objects", done, len(l.manifests)), "")
 	return ctx.Err()
 }
 
@@ -108,13 +121,19 @@ func newTarget(config *rest.Config) (t target, err error) {
 // patience is the time after which a kind of a CustomResourceDefinition and the ServiceAccount of a Namespace are there.
 const patience = 10 * time.Second
 
-// errCalls is why webhooks are not loaded.
-var errCalls = errors.New("what a webhook configuration calls is not in the lab")
+// errCalls is why webhooks are not loaded, and errAddresses why endpoints are not: they would be called.
+var (
+	errCalls     = errors.New("what a webhook configuration calls is not in the lab")
+	errAddresses = errors.New("its addresses are not in the lab")
+)
 
 // add creates an object with its status, and its Namespace if that is missing.
 func (t target) add(ctx context.Context, object *unstructured.Unstructured) error {
 	if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
 		return errCalls
+	}
+	if object.GetKind() == "EndpointSlice" || object.GetKind() == "Endpoints" {
+		return errAddresses
 	}
 	for end := time.Now().Add(patience); ; {
 		err := t.create(ctx, object)
@@ -172,7 +191,8 @@ func (t target) create(ctx context.Context, object *unstructured.Unstructured) e
 		return err
 	}
 	made.Object["status"] = status
-	if _, err = resource.UpdateStatus(ctx, made, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+	// usher's name: it does not touch the status of a quota that others write
+	if _, err = resource.UpdateStatus(ctx, made, metav1.UpdateOptions{FieldManager: cluster.FieldManager}); apierrors.IsNotFound(err) {
 		return nil // a kind without a status of its own
 	}
 	return err

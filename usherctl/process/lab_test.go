@@ -116,6 +116,7 @@ func TestLabRefuses(t *testing.T) {
 		"--kubernetes 1.33": `^usherctl: --kubernetes 1\.33: cannot be emulated; choose one of 1\.37, 1\.36, 1\.35, 1\.34\n$`,
 		"--config " + bad:   `nonsense`,
 		"--suite none":      `--suite "none": must be core or colocation`,
+		"--load nosuch":     `--load nosuch`,
 	} {
 		code, out, errors := run(t, "", append([]string{"lab"}, strings.Fields(line)...)...)
 		if code != 2 || out != "" || !regexp.MustCompile(want).MatchString(errors) {

@@ -52,6 +52,7 @@ func (o Options) flags(dir, etcd string) []string {
 		"--tls-cert-file=" + in(serverCert), "--tls-private-key-file=" + in(serverKey), "--client-ca-file=" + in(caCert),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + in(serverKey),
 		"--service-account-signing-key-file=" + in(serverKey),
+		"--enable-aggregator-routing=true", // a Service without endpoints is not called: its ClusterIP would be dialled on the machine's network
 		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true", "--anonymous-auth=false", "--authorization-mode=" + mode,
 		"--shutdown-send-retry-after=false", "--shutdown-delay-duration=0s", "--profiling=false", "--enable-priority-and-fairness=false",
 	}

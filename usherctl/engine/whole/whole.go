@@ -25,9 +25,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/compatibility"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
@@ -124,6 +126,8 @@ func (s *Server) prepare(ctx context.Context, o Options, listener net.Listener) 
 	if err != nil {
 		return nil, err
 	}
+	of := named{config.KubeAPIs.ControlPlane.Generic.EffectiveVersion}
+	config.KubeAPIs.ControlPlane.Generic.EffectiveVersion, config.Aggregator.GenericConfig.EffectiveVersion = of, of
 	config.KubeAPIs.ControlPlane.Generic.DisabledPostStartHooks.Insert(slowHooks...)
 	config.Aggregator.GenericConfig.DisabledPostStartHooks.Insert(slowHooks...) // it runs those of the server below it
 	done, err := config.Complete()
@@ -137,6 +141,16 @@ func (s *Server) prepare(ctx context.Context, o Options, listener net.Listener) 
 	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	prepared, err := chain.PrepareRun()
 	return prepared.Run, err
+}
+
+// named is a version whose name kubectl can read: that of the code has placeholders of a release.
+type named struct{ compatibility.EffectiveVersion }
+
+// Info returns what /version has.
+func (n named) Info() *version.Info {
+	info := n.EffectiveVersion.Info()
+	info.GitVersion = fmt.Sprintf("v%s.%s.0", info.Major, info.Minor)
+	return info
 }
 
 // ready waits until all checks of the API server are green, and what is in every cluster is there.

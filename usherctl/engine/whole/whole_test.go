@@ -3,6 +3,7 @@ package whole
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -10,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -81,6 +84,7 @@ func TestWhole(t *testing.T) {
 		return err
 	})
 	t.Run("roles", func(t *testing.T) { testRoles(t, s, client) })
+	t.Run("network", func(t *testing.T) { testNetwork(t, client) })
 	if err := client.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +105,39 @@ func TestWhole(t *testing.T) {
 		_ = c.Close()
 		t.Error("it listens after the end")
 	}
+}
+
+// testNetwork: the version can be read, and a webhook's Service is not dialled on the network.
+func testNetwork(t *testing.T, client kubernetes.Interface) {
+	info, err := client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := version.ParseSemantic(info.GitVersion); err != nil || !strings.HasPrefix(info.GitVersion, "v"+Versions()[0]) {
+		t.Errorf("%s %v", info.GitVersion, err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
+	if _, err := client.CoreV1().Services("shop").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	none := registration.SideEffectClassNone
+	hook := &registration.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Webhooks: []registration.ValidatingWebhook{{
+		Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+		ClientConfig: registration.WebhookClientConfig{Service: &registration.ServiceReference{Namespace: "shop", Name: "hook"}},
+		Rules: []registration.RuleWithOperations{{Operations: []registration.OperationType{"CREATE"}, Rule: registration.Rule{APIGroups: []string{""},
+			APIVersions: []string{"v1"}, Resources: []string{"secrets"}}}}}}}
+	hooks := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	if _, err := hooks.Create(t.Context(), hook, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hooks.Delete(context.WithoutCancel(t.Context()), "hook", metav1.DeleteOptions{}) }()
+	eventually(t, func() error {
+		_, err := client.CoreV1().Secrets("shop").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), "no endpoints available for service") {
+			return fmt.Errorf("a call of a Service: %v", err)
+		}
+		return nil
+	})
 }
 
 // testRoles: somebody with the role view may see pods, and nobody without a certificate may see anything.
