@@ -23,7 +23,7 @@ import (
 // options are the flags of usherctl learn.
 type options struct {
 	dir, export, output, kubeconfig string
-	all, verbose, apply             bool
+	all, verbose, apply, yes        bool
 }
 
 const help = `A course about admission webhooks, in the terminal. Without LESSON, list the lessons. With LESSON, a number or a part of a name, make a
@@ -58,8 +58,9 @@ func Command(env tool.Env) *cobra.Command {
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
 	solution := lessonCommand(env, o, "solution", "print the files of the solution", printSolutions)
 	solution.Flags().BoolVar(&o.apply, "apply", false, "write them into the folder of the lesson")
-	c.AddCommand(check, lessonCommand(env, o, "hint", "print the next hint", printHints),
-		lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost", resetLessons), solution)
+	reset := lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost; it asks before it deletes files of your own", resetLessons)
+	reset.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	c.AddCommand(check, lessonCommand(env, o, "hint", "print the next hint", printHints), reset, solution)
 	return c
 }
 
@@ -238,8 +239,18 @@ func printHints(_ context.Context, env tool.Env, _ options, course Course, lesso
 	return nil
 }
 
-func resetLessons(_ context.Context, env tool.Env, _ options, course Course, lessons []Lesson) error {
+func resetLessons(_ context.Context, env tool.Env, o options, course Course, lessons []Lesson) error {
 	for _, l := range lessons {
+		own, err := course.Own(l)
+		if err != nil {
+			return err
+		}
+		if len(own) > 0 {
+			env.Say("Files of your own in "+course.Folder(l)+", which a reset deletes:", "  "+strings.Join(own, "\n  "))
+			if err := env.Confirm(o.yes, "Delete them?"); err != nil {
+				return err
+			}
+		}
 		if err := course.Reset(l); err != nil {
 			return err
 		}

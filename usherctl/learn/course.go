@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/internal/printable"
 )
 
 // Course is a learner's folder, with a folder for each lesson that was begun.
@@ -47,7 +49,7 @@ func (c Course) Reset(l Lesson) error {
 		return err
 	}
 	folder := c.Folder(l)
-	if s, err := c.read(l); err == nil && s.Lesson == l.Name { // it is a lesson's folder, and not somebody's own
+	if c.has(l) {
 		if err := empty(folder); err != nil {
 			return err
 		}
@@ -56,6 +58,36 @@ func (c Course) Reset(l Lesson) error {
 		return err
 	}
 	return errors.Join(c.save(l, state{Lesson: l.Name}), c.current(l))
+}
+
+// has reports whether the folder of a lesson is one, and not somebody's own.
+func (c Course) has(l Lesson) bool {
+	s, err := c.read(l)
+	return err == nil && s.Lesson == l.Name
+}
+
+// Own returns the files in the folder of a lesson that are neither of its start nor of its solution, and that Reset deletes.
+func (c Course) Own(l Lesson) (own []string, err error) {
+	start, err := l.Start()
+	if err != nil || !c.has(l) {
+		return nil, err
+	}
+	solution, err := l.Solution()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(start, solution)
+	err = filepath.WalkDir(c.Folder(l), func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(c.Folder(l), file)
+		if start[filepath.ToSlash(name)] == nil && name != marker {
+			own = append(own, printable.Line(name))
+		}
+		return err
+	})
+	return own, err
 }
 
 // empty removes what is in a folder. The folder stays: a shell may be in it.

@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -168,6 +169,22 @@ func TestLearnInItsFolders(t *testing.T) {
 	}
 	if code, _, errors := usherctl(t, "learn", "check", "--dir", filepath.Join(top, "other")); code != 2 || !strings.Contains(errors, "no lesson is begun") {
 		t.Errorf("--dir is another folder: %d %s", code, errors)
+	}
+}
+
+// TestLearnResetAsks: without a terminal, files of a learner's own stay unless --yes says so; they are listed.
+func TestLearnResetAsks(t *testing.T) {
+	dir := t.TempDir()
+	usherctl(t, "learn", "1", "--dir", dir)
+	own := filepath.Join(dir, "01-first-webhook", "notes", "mine.txt")
+	if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o755), os.WriteFile(own, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errors := usherctl(t, "learn", "reset", "--dir", dir); code != 2 || !strings.Contains(out+errors, "notes/mine.txt") || !harness.Exists(own) {
+		t.Errorf("%d %s%s", code, out, errors)
+	}
+	if code, out, errors := usherctl(t, "learn", "reset", "--yes", "--dir", dir); code != 0 || harness.Exists(own) {
+		t.Errorf("--yes: %d %s%s", code, out, errors)
 	}
 }
 
