@@ -284,7 +284,8 @@ func lookAt(refusal Refusal) string {
 }
 
 // notAllowed matches what RBAC says of a request.
-var notAllowed = regexp.MustCompile(`User "([^"]+)" cannot (\S+) resource "([^"/]+)(?:/([^"]+))?" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
+var notAllowed = regexp.MustCompile(`User "([^"]+)" cannot (\S+) resource "([^"/]+)(?:/([^"]+))?" in API group "([^"]*)"` +
+	`(?: in the namespace "([^"]+)")?`)
 
 // canI returns the command that asks whether the user of a request may send it; "" if the text does not say which it was.
 func canI(text string) string {

@@ -157,8 +157,8 @@ var causes = []struct {
 	{regexp.MustCompile(`x509: certificate has expired|is not yet valid`), "The server's certificate is out of date: renew it", ""},
 	{regexp.MustCompile(`x509: certificate is (?:valid for|not valid for)|x509: certificate relies on|x509: cannot validate`),
 		"The server's certificate is for another name than that of its Service: issue it for NAME.NAMESPACE.svc", ""},
-	{regexp.MustCompile(`x509: `), "The caBundle of the webhook does not verify the server's certificate: it is of another CA, or the server has another " +
-		"certificate now", ""},
+	{regexp.MustCompile(`x509: `),
+		"The caBundle of the webhook does not verify the server's certificate: it is of another CA, or the server has another certificate now", ""},
 	{regexp.MustCompile(`no endpoints available for service|connect: connection refused`),
 		"No pod of its Service answers: none is ready, the Service's selector matches none, or nothing listens at the port", endpointSlices},
 	{regexp.MustCompile(`service "[^"]+" not found`), "Its Service does not exist", "kubectl get services -n %s %s"},

@@ -58,7 +58,8 @@ func Command(env tool.Env) *cobra.Command {
 	check.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "for lessons that need a cluster: how to reach its API server (default: as kubectl does)")
 	solution := lessonCommand(env, o, "solution", "print the files of the solution", printSolutions)
 	solution.Flags().BoolVar(&o.apply, "apply", false, "write them into the folder of the lesson")
-	reset := lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost; it asks before it deletes files of your own", resetLessons)
+	reset := lessonCommand(env, o, "reset", "start the lesson again: changes in its folder are lost; it asks before it deletes files of your own",
+		resetLessons)
 	reset.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	c.AddCommand(check, lessonCommand(env, o, "hint", "print the next hint", printHints), reset, solution)
 	return c

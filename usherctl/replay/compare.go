@@ -104,8 +104,8 @@ func compare(rec recording, was, now replayed) (all []difference, why string) {
 	return all, why
 }
 
-// otherReasons returns the rules that refuse what others refused before: of the webhooks that refused, or of any if these do no longer. Of several that
-// refuse, the log has one.
+// otherReasons returns the rules that refuse what others refused before: of the webhooks that refused, or of any if these do no longer. Of several
+// that refuse, the log has one.
 func otherReasons(rec recording, before, after []report.Call) []difference {
 	still := slices.DeleteFunc(slices.Clone(after), func(c report.Call) bool {
 		return !slices.ContainsFunc(before, func(b report.Call) bool { return b.Path == c.Path })

@@ -14,9 +14,9 @@ import (
 	"usher.dev/usher/usherctl/explain"
 )
 
-// patched returns the object that a client's patch made, before webhooks. An event has neither that object, nor the one before, nor the type of the patch:
-// they are known if the remembered object becomes the stored one by a patch of some type, and by those of webhooks. An object that server-side apply
-// creates is the patch itself.
+// patched returns the object that a client's patch made, before webhooks. An event has neither that object, nor the one before, nor the type of the
+// patch: they are known if the remembered object becomes the stored one by a patch of some type, and by those of webhooks. An object that server-side
+// apply creates is the patch itself.
 func (r *recording) patched(patch, stored object, calls []explain.Called) (sent object, why string) {
 	before, after := headOf(r.old), headOf(r.event.ResponseObject)
 	kind := after.GroupVersionKind()

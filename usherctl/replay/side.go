@@ -170,8 +170,8 @@ func (r *recording) report(called []admit.Route) (recorded report.Report, was re
 	return recorded, was
 }
 
-// called returns why the API server does not call a route for a request. doubt: it is not known whether it does. Of an event without a trace of usher,
-// the Namespaces alone decide: usher may not have been there.
+// called returns why the API server does not call a route for a request. doubt: it is not known whether it does. Of an event without a trace of
+// usher, the Namespaces alone decide: usher may not have been there.
 func (s *side) called(r admit.Route, req *admit.Request, rec recording) (why string, doubt bool) {
 	const usher = "system:serviceaccount:usher:usher"
 	logged, traced := rec.logged, rec.traced
