@@ -9,6 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -154,8 +157,8 @@ func (x *Exchange) outcome() string {
 // maxShown is the length of a body that is shown in a command.
 const maxShown = 8 << 10
 
-// Curl returns the request as a command for a shell, or "" if it cannot be said in one.
-func (x *Exchange) Curl(at string) string {
+// Curl returns the request as a command for a shell, with the body in a file if one is named, or "" if it cannot be said in one.
+func (x *Exchange) Curl(at, file string) string {
 	command := "curl -sk"
 	if x.Method != http.MethodPost {
 		return command + " -X " + x.Method + " " + report.Word(at)
@@ -173,6 +176,8 @@ func (x *Exchange) Curl(at string) string {
 	switch {
 	case x.made != "":
 		return x.made + " | " + command + "@- " + report.Word(at)
+	case file != "":
+		return command + report.Word("@"+file) + " " + report.Word(at)
 	case len(x.Body) > maxShown || !printableText(x.Body):
 		return ""
 	}
@@ -182,3 +187,11 @@ func (x *Exchange) Curl(at string) string {
 func printableText(body []byte) bool {
 	return !bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' && r != '\n' || r == '\uFFFD' || r == 0x7f })
 }
+
+// saved writes the body into a file of a directory, and returns its name.
+func (x *Exchange) saved(dir string, res Result) (string, error) {
+	file := filepath.Join(dir, res.Test.Name+"-"+strings.Trim(notInNames.ReplaceAllString(res.Hook.Name, "-"), "-")+".json")
+	return file, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(file, x.Body, 0o600))
+}
+
+var notInNames = regexp.MustCompile("[^A-Za-z0-9.]+")

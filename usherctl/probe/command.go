@@ -27,7 +27,7 @@ import (
 type options struct {
 	url, kind, file, address, caFile, serverName string
 	samples                                      []string
-	run, output                                  string
+	run, output, save                            string
 	list, yes                                    bool
 	bound                                        Bound
 	cluster                                      flags.Cluster
@@ -83,6 +83,7 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	set.StringSliceVar(&o.samples, "sample", nil, "files of objects for which it is called, and of the definitions of custom resources")
 	set.StringVar(&o.run, "run", "", "run only the tests whose names this regular expression matches")
 	set.BoolVar(&o.list, "list", false, "print the tests with their reasons, as text or json, and send nothing")
+	set.StringVar(&o.save, "save", "", "directory for the bodies of requests that show a failure; the commands for curl then name these files")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
 	set.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	set.IntVar(&o.bound.Requests, "max-requests", 400, "bound of the requests to one webhook")
@@ -142,6 +143,7 @@ func probe(ctx context.Context, env tool.Env, o options, names []string) error {
 		if err := h.addSamples(ctx, given, h.OnlyDryRuns); err != nil {
 			return err
 		}
+		defer h.close()
 	}
 	if err := announce(env, o, hooks, names); err != nil {
 		return err
@@ -157,7 +159,7 @@ func probe(ctx context.Context, env tool.Env, o options, names []string) error {
 			all.add(res)
 			reports = append(reports, res.Report())
 			if o.output == "text" {
-				res.print(env.Out, env.Style())
+				res.print(env.Out, env.Style(), o.save)
 			}
 		})
 	}
@@ -214,7 +216,7 @@ func readConfigurations(ctx context.Context, from flags.Cluster, name string) (a
 	for kind, resource := range map[string]string{"MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 		"ValidatingWebhookConfiguration": "validatingwebhookconfigurations"} {
 		raw, err := source.Get(ctx, reader.NewKind(group, "v1", kind, resource), "", name)
-		if err != nil {
+		if err != nil && !errors.Is(err, reader.ErrNotFound) {
 			return nil, err
 		}
 		if raw != nil {

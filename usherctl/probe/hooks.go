@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -25,6 +26,7 @@ type registered struct {
 	namespaces    *metav1.LabelSelector
 	objects       *metav1.LabelSelector
 	uncalled      []string // given objects for which it is not called
+	close         func()   // ends the judge of its samples
 }
 
 // place says where requests are sent, in place of the Service or URL of a configuration.
@@ -57,6 +59,20 @@ func unregistered(at string, mutates bool, to place) (*registered, error) {
 		hook.ServerName = to.serverName
 	}
 	return &registered{Hook: hook, configuration: configuration}, nil
+}
+
+// At returns the webhook at a URL, with objects as samples, and a function that ends it. Its certificate must be of the CA in PEM form.
+func At(ctx context.Context, at string, mutates bool, ca []byte, samples []requests.Document) (*Hook, func(), error) {
+	to := place{roots: x509.NewCertPool()}
+	to.roots.AppendCertsFromPEM(ca)
+	h, err := unregistered(at, mutates, to)
+	if err == nil {
+		err = h.addSamples(ctx, samples, false)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &h.Hook, h.close, nil
 }
 
 // hooksOf returns the webhooks of the configurations among documents.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,6 +160,7 @@ func samplesFor(t *testing.T) map[string][]Sample {
 		if err := h.addSamples(t.Context(), requests.ReadFiles(nowhere, []string{"testdata/samples.yaml"}, false), false); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(h.close)
 		all[h.Configuration+h.Name] = h.Samples
 	}
 	return all
@@ -209,14 +211,21 @@ func TestMutants(t *testing.T) {
 			t.Errorf("failed: %s\nnot judged: %s", reasons, strings.Join(notJudged, "\n"))
 		}
 	})
+	var group sync.WaitGroup
+	atOnce := make(chan struct{}, 6) // most of the time they wait for connections on which nothing comes
 	for _, m := range mutants {
-		t.Run(m.test, func(t *testing.T) {
-			failed, _, reasons := probed(t, mutated(t, m.test, m.file, m.old, m.now), samples)
-			if !slices.Contains(failed, m.test) || len(failed) > 3 {
-				t.Errorf("fails %v; want %s and at most two others:\n%s", failed, m.test, reasons)
-			}
+		atOnce <- struct{}{}
+		group.Go(func() {
+			defer func() { <-atOnce }()
+			t.Run(m.test, func(t *testing.T) {
+				failed, _, reasons := probed(t, mutated(t, m.test, m.file, m.old, m.now), samples)
+				if !slices.Contains(failed, m.test) || len(failed) > 3 {
+					t.Errorf("fails %v; want %s and at most two others:\n%s", failed, m.test, reasons)
+				}
+			})
 		})
 	}
+	group.Wait()
 	for _, test := range Tests() {
 		if !slices.ContainsFunc(mutants, func(m struct{ test, file, old, now string }) bool { return m.test == test.Name }) {
 			t.Errorf("no mutant fails %s", test.Name)

@@ -58,6 +58,14 @@ func (r *run) patched(review Review) (object map[string]any, x *Exchange) {
 	return object, x
 }
 
+// unpatched says why patched returned no object.
+func unpatched(x *Exchange) string {
+	if a := x.read(); a != nil && a.Review.Response.Allowed {
+		return "the patch does not apply: " + short(string(a.Review.Response.Patch))
+	}
+	return "there is no changed form: " + x.outcome()
+}
+
 // apply returns the object of a review with a patch.
 func apply(review Review, patch []byte) (object map[string]any, err error) {
 	document, err := json.Marshal(review.object())
@@ -211,7 +219,11 @@ func otherContainers(r *run) {
 		r.skip("the object has no containers")
 		return
 	}
-	plain, _ := r.patched(r.sample.Review)
+	plain, x := r.patched(r.sample.Review)
+	if plain == nil {
+		r.notJudged("of the object as it is, %s", unpatched(x))
+		return
+	}
 	foreign := func(name string) map[string]any {
 		return map[string]any{"name": name, "image": "registry.example.com/" + name + ":1", "env": []any{map[string]any{"name": "PROBE", "value": name}}}
 	}
@@ -220,8 +232,11 @@ func otherContainers(r *run) {
 		spec["containers"] = append(append([]any{foreign("probe-before")}, all...), foreign("probe-behind"))
 	})
 	object, x := r.patched(review)
-	if object == nil || plain == nil {
-		r.notJudged("the object with two more containers is not allowed: %s", x.outcome())
+	if a := x.read(); object == nil && a != nil && a.Review.Response.Allowed {
+		r.fail(x, "with containers of somebody else before and behind it, %s", unpatched(x))
+		return
+	} else if object == nil {
+		r.notJudged("of the object with two more containers, %s", unpatched(x))
 		return
 	}
 	_, now := containers(object)

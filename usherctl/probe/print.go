@@ -28,7 +28,7 @@ func (res Result) Report() report.Report {
 	for _, f := range res.Failures {
 		finding := report.Finding{ID: res.Test.Name, Severity: report.Error, Object: name, Message: f.Text, Link: res.Test.From[0]}
 		if f.Exchange != nil {
-			finding.Look = f.Exchange.Curl(res.Hook.URL)
+			finding.Look = f.Exchange.Curl(res.Hook.URL, "")
 		}
 		r.Findings = append(r.Findings, finding)
 	}
@@ -44,7 +44,7 @@ func (res Result) Report() report.Report {
 }
 
 // print prints a result: a line, and for a failure the request that shows it and why it matters.
-func (res Result) print(to io.Writer, style report.Style) {
+func (res Result) print(to io.Writer, style report.Style, save string) {
 	var b strings.Builder
 	line := func(label, text string) { fmt.Fprintf(&b, "%s %-16s %s\n", label, res.Test.Name, printable.Line(text)) }
 	switch {
@@ -68,12 +68,29 @@ func (res Result) print(to io.Writer, style report.Style) {
 			fmt.Fprintf(&b, "       see:  %s\n", from)
 		}
 		if shown := res.Failures[0].Exchange; shown != nil {
-			if command := shown.Curl(res.Hook.URL); command != "" {
-				fmt.Fprintf(&b, "       look: %s\n", printable.Lines(command))
-			}
+			fmt.Fprintf(&b, "       look: %s\n", printable.Lines(res.look(shown, save)))
 		}
 	}
 	_, _ = io.WriteString(to, b.String())
+}
+
+// longest is the length of a command that is printed.
+const longest = 500
+
+// look returns how to see an exchange oneself: a command for curl, with the body in a file of a directory if there is one.
+func (res Result) look(x *Exchange, save string) string {
+	if save != "" && len(x.Body) > 0 {
+		file, err := x.saved(save, res)
+		if err != nil {
+			return err.Error()
+		}
+		return x.Curl(res.Hook.URL, file)
+	}
+	command := x.Curl(res.Hook.URL, "")
+	if command == "" || len(command) > longest {
+		return fmt.Sprintf("a request of %d bytes; with --save DIR it is in a file, and the command for curl is here", len(x.Body))
+	}
+	return command
 }
 
 // tally counts results.

@@ -63,7 +63,9 @@ type run struct {
 	plain  []*Answer // the answers to the samples, as at first; nil if there was none
 	sample Sample    // the first that was allowed, or else answered
 	was    *Answer   // its answer
-	result Result
+	// unsteady: the same review has answers with other patches.
+	unsteady bool
+	result   Result
 }
 
 func (r *run) fail(x *Exchange, format string, args ...any) {
@@ -139,10 +141,16 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 		answer, _ := c.review(ctx, s.Review)
 		plain = append(plain, answer)
 	}
+	unsteady := false
+	for i, s := range hook.Samples {
+		if again, _ := c.review(ctx, s.Review); again != nil && plain[i] != nil && !again.same(plain[i]) {
+			unsteady = true
+		}
+	}
 	slow := startSlow(ctx, c, bound.Patience)
 	left := 0
 	for _, t := range tests {
-		r := &run{Context: ctx, hook: hook, client: c, plain: plain, result: Result{Test: t, Hook: hook}}
+		r := &run{Context: ctx, hook: hook, client: c, plain: plain, unsteady: unsteady, result: Result{Test: t, Hook: hook}}
 		r.choose()
 		switch {
 		case t.slow:

@@ -3,7 +3,6 @@ package probe
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,7 +61,7 @@ func TestCurl(t *testing.T) {
 		{Exchange{Method: "POST", Body: []byte("\x1f\x8b")}, ""},
 		{Exchange{Method: "POST", Body: make([]byte, maxShown+1)}, ""},
 	} {
-		if got := test.x.Curl(at); got != test.want {
+		if got := test.x.Curl(at, ""); got != test.want {
 			t.Errorf("%s\nwant %s", got, test.want)
 		}
 	}
@@ -89,19 +88,10 @@ func counting(t *testing.T) (*registered, *atomic.Int64) {
 	t.Helper()
 	asked := new(atomic.Int64)
 	s := shape{decide: allow}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		s.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	h, err := unregistered(server.URL, true, place{})
-	if err == nil {
-		err = h.addSamples(t.Context(), nil, false)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h, asked
+	})), asked
 }
 
 // TestDeletions: a webhook that is called for deletions alone is tested, though its requests have no object.
@@ -110,7 +100,7 @@ func TestDeletions(t *testing.T) {
 	hooks, err := hooksOf(requests.Read("", strings.NewReader(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration,
 		metadata: {name: guard}, webhooks: [{name: guard.example.com, sideEffects: None, admissionReviewVersions: [v1],
 		clientConfig: {url: "https://guard.example.com/"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [pods]}]}]}`)),
-		place{address: counted.URL})
+		place{address: strings.TrimSuffix(counted.URL, "/mutate")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ func (c *registered) addSamples(ctx context.Context, given []requests.Document, 
 	if err != nil {
 		return err
 	}
+	c.close = plain.Close
 	calling, err := engine.New(ctx, engine.Cluster{Objects: append(c.cluster(given), c.configuration)})
 	if err != nil {
 		return err

@@ -28,11 +28,13 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 		opened = 0 // the bound leaves none for them
 	}
 	for range opened {
-		if conn, err := dial(ctx, c.hook); err == nil {
-			_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{",
-				path, c.hook.ServerName)
-			connections = append(connections, conn)
+		conn, err := dial(ctx, c.hook)
+		if err != nil {
+			break // each further one would take as long
 		}
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{",
+			path, c.hook.ServerName)
+		connections = append(connections, conn)
 	}
 	return func(r *run) {
 		defer func() {
@@ -40,7 +42,12 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 				_ = conn.Close()
 			}
 		}()
-		if len(connections) < stalled {
+		switch {
+		case len(connections) < opened && r.was != nil:
+			r.fail(nil, "only %d connections could be opened, as long as nothing came on them: whoever holds them keeps all others out",
+				len(connections))
+			return
+		case len(connections) < stalled:
 			r.notJudged("only %d of %d connections could be opened", len(connections), stalled)
 			return
 		}

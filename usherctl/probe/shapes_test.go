@@ -119,24 +119,32 @@ func (s shape) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
+// serving serves a handler, and returns it as a webhook with the samples that are shipped.
+func serving(t *testing.T, handler http.Handler) *registered {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ReadTimeout, server.Config.ErrorLog = 2*time.Second, log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	h, err := unregistered(server.URL+"/mutate", true, place{roots: roots, serverName: "example.com"})
+	if err == nil {
+		err = h.addSamples(t.Context(), nil, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.close)
+	return h
+}
+
 // TestShapes: the faults of the handlers of ten public projects are found, by the test that is about each.
 func TestShapes(t *testing.T) {
 	for name, s := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewUnstartedServer(s)
-			server.Config.ReadTimeout, server.Config.ErrorLog = 2*time.Second, log.New(io.Discard, "", 0)
-			server.StartTLS()
-			t.Cleanup(server.Close)
-			roots := x509.NewCertPool()
-			roots.AddCert(server.Certificate())
-			h, err := unregistered(server.URL+"/mutate", true, place{roots: roots, serverName: "example.com"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := h.addSamples(t.Context(), nil, false); err != nil {
-				t.Fatal(err)
-			}
+			h := serving(t, s)
 			failed := map[string]string{}
 			Run(t.Context(), &h.Hook, Tests(), Bound{400, time.Minute, 10 * time.Second}, func(res Result) {
 				if len(res.Failures) > 0 {

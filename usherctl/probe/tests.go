@@ -93,7 +93,7 @@ func bodyTests() []Test {
 		{Name: "compressed", run: compressed, Does: "a compressed body is refused with HTTP 4xx, or understood",
 			Why:  "HTTP 5xx for what a client sent wrongly looks like an outage.",
 			From: []string{"https://www.rfc-editor.org/rfc/rfc9110#name-415-unsupported-media-type"}},
-		{Name: "get", run: get, Does: "GET is refused with HTTP 4xx",
+		{Name: "get", run: get, Does: "GET is refused with HTTP 4xx or 501",
 			Why:  "Scanners and people send it. A handler that reads a missing body panics.",
 			From: []string{"https://github.com/grafeas/kritis/pull/298"}},
 	}
@@ -179,7 +179,7 @@ func serverTests() []Test {
 		{Name: "side-by-side", run: sideBySide, Does: "64 requests at once have the same answer as one",
 			Why:  "A rollout sends hundreds. State that handlers share without a lock shows here.",
 			From: []string{practice}},
-		{Name: "in-time", run: inTime, Does: "a request is answered within a quarter of its registered timeout",
+		{Name: "in-time", run: inTime, Does: "each ordinary request is answered within its registered timeout, and the fastest in a quarter of it",
 			Why:  "Each creation waits for it, and a timeout is a failed call.",
 			From: []string{docs + "#timeouts", "https://github.com/Azure/azure-workload-identity/issues/1608"}},
 		{Name: "slow-clients", slow: true, Does: "connections on which nothing comes are closed within 40 seconds, and others are answered meanwhile",

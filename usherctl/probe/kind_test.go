@@ -1,0 +1,167 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.dev/usher/command/flags"
+	"usher.dev/usher/usherctl/report"
+)
+
+// failing returns what some tests of a webhook find.
+func failing(t *testing.T, h *registered, tests string) map[string]Result {
+	t.Helper()
+	failed, chosen := map[string]Result{}, regexp.MustCompile("^("+tests+")$")
+	Run(t.Context(), &h.Hook, slices.DeleteFunc(Tests(), func(t Test) bool { return !chosen.MatchString(t.Name) }),
+		Bound{400, 2 * time.Minute, 4 * time.Second}, func(res Result) {
+			if len(res.Failures) > 0 || res.NotJudged != "" {
+				failed[res.Test.Name] = res
+			}
+		})
+	return failed
+}
+
+// TestGetIsNotImplemented: HTTP 501, by which Python's server refuses GET, is no failure.
+func TestGetIsNotImplemented(t *testing.T) {
+	h := serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotImplemented)
+			return
+		}
+		shape{decide: allow}.ServeHTTP(w, r)
+	}))
+	if failed := failing(t, h, "get"); len(failed) > 0 {
+		t.Error(failed)
+	}
+}
+
+// TestLargeIsRefused: a body that is too large may be refused by an answer.
+func TestLargeIsRefused(t *testing.T) {
+	for size, want := range map[int64]int{1 << 20: 0, 1 << 30: 1} {
+		h := serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if int64(len(body)) > size {
+				_, _ = w.Write([]byte(`{"response": {"allowed": false, "status": {"message": "it is too large"}}}`))
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var review admissionv1.AdmissionReview
+				_ = json.NewDecoder(r.Body).Decode(&review)
+				review.Response = allow(review.Request)
+				_ = json.NewEncoder(w).Encode(review)
+			})(w, r)
+		}))
+		if failed := failing(t, h, "endless"); len(failed) != want {
+			t.Errorf("%d: %v", size, failed)
+		}
+	}
+}
+
+// TestRandomPatch: a patch that is another one each time is named by the test of it alone.
+func TestRandomPatch(t *testing.T) {
+	var n atomic.Int64
+	h := serving(t, shape{decide: func(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return patching(q, map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{"example.com/note": "kept", "n": n.Add(1)}})
+	}})
+	failed := failing(t, h, "dry-run|repeated|side-by-side|slow-clients|alive")
+	if _, is := failed["repeated"]; !is || len(failed) > 1 {
+		t.Errorf("%v", failed)
+	}
+}
+
+// TestOneConnection: that a server serves one connection at a time is a failure of slow-clients, and not unknown.
+func TestOneConnection(t *testing.T) {
+	h := serving(t, shape{decide: allow})
+	c := newClient(&h.Hook, Bound{Requests: 100})
+	r := &run{Context: t.Context(), hook: &h.Hook, client: c, was: &Answer{}}
+	h.URL = "https://127.0.0.1:1/mutate" // nothing is there any more
+	startSlow(t.Context(), c, time.Second)(r)
+	if len(r.result.Failures) == 0 || r.result.NotJudged != "" {
+		t.Errorf("%+v", r.result)
+	}
+}
+
+// TestSlowestAnswer: one ordinary answer that comes after the registered time is a failure, however fast the others are.
+func TestSlowestAnswer(t *testing.T) {
+	for late, want := range map[time.Duration]int{0: 0, 2 * time.Second: 1} {
+		var n atomic.Int64
+		h := serving(t, shape{decide: func(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			if n.Add(1) == 1 {
+				time.Sleep(late)
+			}
+			return allow(q)
+		}})
+		h.unregistered, h.Timeout = false, time.Second
+		if failed := failing(t, h, "in-time"); len(failed) != want {
+			t.Errorf("%s: %v", late, failed)
+		}
+	}
+}
+
+// TestForeignContainers: a patch that does not apply once others have added containers is a failure.
+func TestForeignContainers(t *testing.T) {
+	h := serving(t, shape{decide: func(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return patching(q, map[string]any{"op": "test", "path": "/spec/containers/0/name", "value": "app"},
+			map[string]any{"op": "add", "path": "/spec/containers/0/stdin", "value": true})
+	}})
+	res := failing(t, h, "other-containers")["other-containers"]
+	if len(res.Failures) != 1 || !strings.Contains(res.Failures[0].Text, "does not apply") {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestLook: a command that is too long for a terminal is printed only with the body in a file.
+func TestLook(t *testing.T) {
+	res := Result{Test: Test{Name: "delete", From: []string{""}}, Hook: &Hook{Name: "pods.example.com", URL: "https://127.0.0.1:1/a"}}
+	x := &Exchange{Method: "POST", Body: []byte(strings.Repeat(" ", 3000) + "{}")}
+	res.Failures = []Failure{{"no", x}}
+	dir := t.TempDir()
+	for save, want := range map[string]string{"": "--save DIR", dir: "--data-binary @" + filepath.Join(dir, "delete-pods.example.com.json") + " https"} {
+		var out strings.Builder
+		if res.print(&out, report.Style{}, save); !strings.Contains(out.String(), want) || out.Len() > 600 {
+			t.Errorf("%q: %s", save, out.String())
+		}
+	}
+	if body, err := os.ReadFile(filepath.Join(dir, "delete-pods.example.com.json")); err != nil || len(body) != 3002 {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+// TestNamedConfigurations: of the two kinds of configurations that a name may have, one is enough, and without any both are named.
+func TestNamedConfigurations(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/guard" {
+			_, _ = w.Write([]byte(`{"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "guard"}}`))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`))
+	}))
+	defer server.Close()
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte("{clusters: [{name: a, cluster: {server: \""+server.URL+"\"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := flags.Cluster{Source: "api", Kubeconfig: config}
+	if all, err := readConfigurations(t.Context(), from, "guard"); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if _, err := readConfigurations(t.Context(), from, "nosuch"); err == nil || !strings.Contains(err.Error(), "no webhook configuration nosuch") {
+		t.Error(err)
+	}
+}
