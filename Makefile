@@ -15,7 +15,7 @@ ROUNDS  ?= 8
 THRESHOLD ?= 5
 FLAGS    = -ldflags "-s -w -X main.version=$(VERSION)"
 # The modules of the repository, each with a go.mod of its own.
-MODULES  = . usherctl samples/webhook test/bench deploy/release test/browser test/e2e test/e2e/chart
+MODULES  = . usherctl samples/webhook test/bench test/others deploy/release test/browser test/e2e test/e2e/chart
 PICTURE  = usherctl review samples/manifests/deployment.yaml --suite core
 CALLED   = usherctl doctor -n batch -f samples/tests/team-labels/pod.yaml --cluster-dir samples/cluster
 SAYS     = usherctl test samples/tests/team-labels
