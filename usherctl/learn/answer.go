@@ -2,6 +2,7 @@ package learn
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type Patch struct {
 // Answer is an AdmissionReview with a response to a review, and what the API server must do with it.
 type Answer struct {
 	Review string `json:"review"`
-	Answer string `json:"answer"`
-	Then   string `json:"then"` // allowed, mutated or denied
+	Answer string `json:"answer,omitempty"` // empty: that of the learner's webhook
+	Then   string `json:"then"`             // allowed, mutated or denied; or unanswered, by the webhook of the start state
 	After  string `json:"after,omitempty"`
 }
 
@@ -103,14 +104,25 @@ func (l Lesson) gives(object []byte, operations applier.Patch, after string) (st
 }
 
 // answered returns why the API server would not do with an answer what it should, or "".
-func (l Lesson) answered(a Answer, folder string) (string, error) {
-	sent, err := objectIn(folder, a.Review)
+func (l Lesson) answered(ctx context.Context, a Answer, folder string, webhook *program) (string, error) {
+	sent, err := l.objectOf(folder, a.Review)
 	if err != nil {
 		return err.Error(), nil
 	}
-	raw, err := objectIn(folder, a.Answer)
-	if err != nil {
-		return err.Error(), nil
+	var raw []byte
+	switch {
+	case a.Then == "unanswered":
+		return l.unanswered(ctx, a.Review, sent, webhook)
+	case a.Answer != "":
+		if raw, err = objectIn(folder, a.Answer); err != nil {
+			return err.Error(), nil
+		}
+	default:
+		a.Answer = "the answer of the webhook"
+		var wrong string
+		if raw, wrong, err = webhook.ask(ctx, sent); wrong != "" || err != nil {
+			return wrong, err
+		}
 	}
 	var review, given admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(sent, &review); err != nil || review.Request == nil {
@@ -142,6 +154,18 @@ func verify(given *admissionv1.AdmissionReview, uid types.UID, mutating bool) er
 		err = fmt.Errorf("unsupported patch type %q: it knows only JSONPatch", r.PatchType)
 	}
 	return err
+}
+
+// objectOf returns a YAML or JSON file of a folder, or of check/, as JSON.
+func (l Lesson) objectOf(folder, name string) ([]byte, error) {
+	if strings.HasPrefix(name, "check/") {
+		text, err := fs.ReadFile(l.files, name)
+		if err != nil {
+			return nil, err
+		}
+		return yaml.YAMLToJSON(text)
+	}
+	return objectIn(folder, name)
 }
 
 // objectIn returns a YAML or JSON file of a folder as JSON.

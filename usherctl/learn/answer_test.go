@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, folder := lessonOf(t, after, map[string]string{"review.json": asked, "answer.json": c.answer})
-			wrong, err := l.answered(Answer{Review: "review.json", Answer: "answer.json", Then: c.then, After: "after.yaml"}, folder)
+			wrong, err := l.answered(t.Context(), Answer{Review: "review.json", Answer: "answer.json", Then: c.then, After: "after.yaml"}, folder, nil)
 			if err != nil || (wrong == "") != (c.wrong == "") || !strings.Contains(wrong, c.wrong) {
 				t.Errorf("%q, %v; want %q", wrong, err, c.wrong)
 			}

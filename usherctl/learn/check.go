@@ -28,6 +28,7 @@ type Check struct {
 	Trusts  *Trusts         `json:"trusts,omitempty"`  // the caBundle of each webhook
 	Patch   *Patch          `json:"patch,omitempty"`   // a JSON patch
 	Answer  *Answer         `json:"answer,omitempty"`  // an AdmissionReview with a response
+	Probe   *Probe          `json:"probe,omitempty"`   // `usherctl probe`
 	Same    *Same           `json:"same,omitempty"`    // what the task does not ask to change
 	Text    *Text           `json:"text,omitempty"`    // a question, answered in a file
 	Cluster *Cluster        `json:"cluster,omitempty"` // an object of a real cluster
@@ -66,7 +67,7 @@ type Cluster struct {
 }
 
 // ErrNoCluster is the error for a lesson that needs a cluster, without one.
-var ErrNoCluster = errors.New("this lesson needs a cluster: `make cluster` starts one, and prints how to reach it")
+var ErrNoCluster = errors.New("this lesson needs a cluster: its text says which, and that prints how to reach it")
 
 // Verdict is the result of a lesson's check.
 type Verdict struct {
@@ -87,8 +88,10 @@ func (u Unreadable) Error() string { return u.Text }
 
 // Check checks what a learner has done in a folder. An error means that it could not be checked.
 func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict, error) {
+	webhook := &program{folder: folder, runs: tools.Programs}
+	defer webhook.stop()
 	for _, c := range l.Checks {
-		detail, err := l.one(ctx, c, folder, tools)
+		detail, err := l.one(ctx, c, folder, tools, webhook)
 		if unreadable, is := errors.AsType[Unreadable](err); is {
 			text := strings.ReplaceAll(unreadable.Text, folder+string(filepath.Separator), "")
 			return Verdict{Missing: "a file cannot be read: " + strings.Join(strings.Fields(text), " ")}, nil
@@ -108,7 +111,7 @@ func (l Lesson) Check(ctx context.Context, folder string, tools Tools) (Verdict,
 }
 
 // one returns what is wrong by one check, or "".
-func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (string, error) {
+func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools, webhook *program) (string, error) {
 	switch {
 	case c.Case != nil:
 		differences, err := runCase(ctx, tools.Env, folder, c.Case)
@@ -122,7 +125,9 @@ func (l Lesson) one(ctx context.Context, c Check, folder string, tools Tools) (s
 	case c.Patch != nil:
 		return l.patched(*c.Patch, folder)
 	case c.Answer != nil:
-		return l.answered(*c.Answer, folder)
+		return l.answered(ctx, *c.Answer, folder, webhook)
+	case c.Probe != nil:
+		return probed(ctx, *c.Probe, webhook)
 	case c.Same != nil:
 		return l.unchanged(*c.Same, folder)
 	case c.Text != nil:

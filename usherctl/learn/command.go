@@ -30,7 +30,8 @@ const help = `A course about admission webhooks, in the terminal. Without LESSON
 folder for it, and print its text.
 
 Each lesson sets a task: change the files in its folder, and ask ` + "`usherctl learn check`" + ` what is missing. Lessons need no cluster, except
-the one about rescuing a cluster, which needs that of ` + "`make cluster`" + `.`
+one that needs that of ` + "`make cluster`" + `, and one that needs that of ` + "`usherctl lab`" + `. Those about a webhook of your own build and run its program,
+with Go, or ask a running one whose address you write into the file url.`
 
 // Command is `usherctl learn`.
 func Command(env tool.Env) *cobra.Command {
@@ -190,6 +191,7 @@ func checkLessons(ctx context.Context, env tool.Env, o options, course Course, l
 		return errors.New("no lesson is begun here; `usherctl learn 1` begins the first")
 	}
 	tools := ToolsOf(env, o.kubeconfig)
+	tools.Programs = true
 	var reports []report.Report
 	for _, l := range lessons {
 		verdict, err := course.Check(ctx, l, tools)

@@ -24,7 +24,7 @@ type Lesson struct {
 	Title   string   // the first line of the text
 	Text    string   // Markdown, without the title
 	Minutes int      // that it takes
-	Needs   string   // "cluster", or empty
+	Needs   string   // "cluster", "terminal", or empty
 	Hints   []string // each more concrete than the one before
 	Checks  []Check
 
@@ -142,7 +142,11 @@ func (l Lesson) tree(folder string) (map[string][]byte, error) {
 			return err
 		}
 		text, err := fs.ReadFile(l.files, name)
-		files[strings.TrimPrefix(name, folder+"/")] = bytes.Replace(text, []byte(schemasOfCheckout), []byte("=../"+schemas), 1)
+		at := strings.TrimPrefix(name, folder+"/")
+		if program, is := strings.CutSuffix(at, ".go.txt"); is { // it must not be compiled as a part of usherctl
+			at = program + ".go"
+		}
+		files[at] = bytes.Replace(text, []byte(schemasOfCheckout), []byte("=../"+schemas), 1)
 		return err
 	})
 	return files, err

@@ -25,13 +25,14 @@ import (
 
 // Tools has the functions that check lessons.
 type Tools struct {
-	Env tool.Env // of the commands test and doctor
+	Env      tool.Env // of the commands test and doctor
+	Programs bool     // the learner's program may be built and run
 	// Get returns an object of a cluster; nil if there is none. Without a cluster, the error is ErrNoCluster.
 	Get func(ctx context.Context, path string) ([]byte, error)
 }
 
 // ToolsOf returns the tools that reach the cluster of a kubeconfig; without one, that of kubectl.
-func ToolsOf(env tool.Env, kubeconfig string) Tools { return Tools{env, getFrom(kubeconfig)} }
+func ToolsOf(env tool.Env, kubeconfig string) Tools { return Tools{Env: env, Get: getFrom(kubeconfig)} }
 
 // runCase runs one case whose files are in a folder, and returns what is not as expected.
 func runCase(ctx context.Context, env tool.Env, folder string, document []byte) (differences []string, err error) {

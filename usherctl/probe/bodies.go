@@ -26,7 +26,7 @@ func (r *run) refuses(what string, x *Exchange) {
 	case a != nil:
 		r.fail(x, "%s is %s: it must be refused with HTTP 4xx, because nothing was looked at", what, a.verdict())
 	default:
-		r.fail(x, "%s: %s; want HTTP 4xx", what, x.outcome())
+		r.fail(x, "%s: %s; want HTTP 4xx", what, x.Outcome())
 	}
 }
 
@@ -35,7 +35,7 @@ func survives(what string, change func(Review) Review) func(*run) {
 	return func(r *run) {
 		_, x := r.client.review(r, change(r.sample.Review))
 		if !x.unsent() && (x.Err != nil || x.Code >= 500) {
-			r.fail(x, "%s: %s; want an answer, or HTTP 4xx", what, x.outcome())
+			r.fail(x, "%s: %s; want an answer, or HTTP 4xx", what, x.Outcome())
 		}
 	}
 }
@@ -85,7 +85,7 @@ func deep(r *run) {
 	if a := x.read(); a != nil && a.same(r.was) || x.Err == nil && x.Code < 500 || x.unsent() {
 		return
 	}
-	r.fail(x, "JSON of %d nested lists: %s; want HTTP 4xx", levels, x.outcome())
+	r.fail(x, "JSON of %d nested lists: %s; want HTTP 4xx", levels, x.Outcome())
 }
 
 // large sends an object with much in an annotation that nobody reads, as kubectl keeps the last applied configuration.
@@ -97,7 +97,7 @@ func large(r *run) {
 	switch {
 	case x.unsent():
 	case a == nil:
-		r.fail(x, "an object of 1 MiB is not answered: %s", x.outcome())
+		r.fail(x, "an object of 1 MiB is not answered: %s", x.Outcome())
 	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
 		r.fail(x, "the small object is %s, and with 1 MiB in an annotation it is %s", r.was.verdict(), a.verdict())
 	}
@@ -109,7 +109,7 @@ func endless(r *run) {
 	body := io.MultiReader(&blanks{left: size}, bytes.NewReader(r.sample.Review.JSON()))
 	x := r.client.stream(r, &Exchange{made: "head -c 33554432 /dev/zero | tr '\\0' ' '"}, body)
 	if a := x.read(); a != nil && (a.Review.Response.Allowed || a.verdict() == r.was.verdict()) || x.Err == nil && x.Code >= 500 {
-		r.fail(x, "a body of 32 MiB: %s; want HTTP 413: limit what is read (http.MaxBytesReader)", x.outcome())
+		r.fail(x, "a body of 32 MiB: %s; want HTTP 413: limit what is read (http.MaxBytesReader)", x.Outcome())
 	}
 }
 

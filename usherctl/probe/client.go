@@ -137,8 +137,15 @@ func (x *Exchange) read() *Answer {
 	return a
 }
 
-// outcome describes what came back.
-func (x *Exchange) outcome() string {
+// Ask sends one body.
+func (h *Hook) Ask(ctx context.Context, body []byte) *Exchange {
+	c := newClient(h, Bound{Requests: 1})
+	defer c.http.CloseIdleConnections()
+	return c.send(ctx, &Exchange{Body: body})
+}
+
+// Outcome describes what came back.
+func (x *Exchange) Outcome() string {
 	switch {
 	case x.Err != nil && x.Code == 0:
 		return x.Err.Error()

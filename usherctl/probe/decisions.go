@@ -26,7 +26,7 @@ func generateName(r *run) {
 	switch {
 	case x.unsent():
 	case a == nil:
-		r.fail(x, "an object with generateName is not answered: %s", x.outcome())
+		r.fail(x, "an object with generateName is not answered: %s", x.Outcome())
 	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
 		r.fail(x, "with a name it is %s, and with generateName %s", r.was.verdict(), a.verdict())
 	}
@@ -67,7 +67,7 @@ func (r *run) compare(when string, was, a *Answer, x *Exchange) {
 	switch {
 	case len(r.result.Failures) > 0, x.unsent():
 	case a == nil:
-		r.fail(x, "%s it is not answered: %s", when, x.outcome())
+		r.fail(x, "%s it is not answered: %s", when, x.Outcome())
 	case !r.same(a, was):
 		r.fail(x, "at first it was %s, and %s it is %s", was.verdict(), when, a.verdict())
 	}
@@ -108,7 +108,7 @@ func sideBySide(r *run) {
 		}
 	}
 	if first != nil {
-		r.fail(first, "of %d requests at once, %d failed and %d had another answer, such as: %s", together, failed, other, first.outcome())
+		r.fail(first, "of %d requests at once, %d failed and %d had another answer, such as: %s", together, failed, other, first.Outcome())
 	}
 }
 

@@ -19,7 +19,7 @@ func answers(r *run) {
 		switch {
 		case answer != nil:
 		case x.Err != nil || x.Code != http.StatusOK:
-			r.fail(x, "%s is not answered: %s", s.Source, x.outcome())
+			r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
 		case utiljson.Unmarshal(x.Answer, &body) != nil:
 			r.fail(x, "the answer to %s is no JSON object: %q", s.Source, short(string(x.Answer)))
 		default:
@@ -59,7 +59,7 @@ func v1beta1(r *run) {
 	a, x := r.client.review(r, review)
 	switch {
 	case a == nil:
-		r.fail(x, "it is registered for v1beta1, and does not answer it: %s", x.outcome())
+		r.fail(x, "it is registered for v1beta1, and does not answer it: %s", x.Outcome())
 	case a.Review.APIVersion != old:
 		r.fail(x, "a review of v1beta1 is answered with apiVersion %q", a.Review.APIVersion)
 	case !a.same(r.was):

@@ -115,7 +115,7 @@ func mutated(t *testing.T, test, file, old, now string) string {
 	if test != "slow-clients" && test != "alive" {
 		edit("main.go", "ReadTimeout: 10 *", "ReadTimeout: 2 *")
 	}
-	build := exec.Command("go", "build", "-o", "webhook", ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", "webhook", ".")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -63,7 +63,7 @@ func unpatched(x *Exchange) string {
 	if a := x.read(); a != nil && a.Review.Response.Allowed {
 		return "the patch does not apply: " + short(string(a.Review.Response.Patch))
 	}
-	return "there is no changed form: " + x.outcome()
+	return "there is no changed form: " + x.Outcome()
 }
 
 // apply returns the object of a review with a patch.
@@ -119,7 +119,7 @@ func patchApplies(r *run) {
 			a, x := r.client.review(r, review)
 			if a == nil {
 				if !x.unsent() {
-					r.fail(x, "%s %s is not answered: %s", s.Source, what, x.outcome())
+					r.fail(x, "%s %s is not answered: %s", s.Source, what, x.Outcome())
 				}
 				return
 			}
@@ -272,7 +272,7 @@ func (r *run) unchanged(source string, review Review, object map[string]any) {
 	case len(r.result.Failures) > 0, x.unsent():
 		return
 	case a == nil:
-		r.fail(x, "%s, changed already, is not answered: %s", source, x.outcome())
+		r.fail(x, "%s, changed already, is not answered: %s", source, x.Outcome())
 		return
 	case !a.Review.Response.Allowed:
 		r.fail(x, "%s, changed already, is %s", source, a.verdict())

@@ -75,7 +75,7 @@ func FuzzAnswer(f *testing.F) {
 	sample, _ := json.Marshal(map[string]any{"request": map[string]any{"object": map[string]any{}}})
 	f.Fuzz(func(_ *testing.T, code int, answer []byte) {
 		x := &Exchange{Code: code, Answer: answer, Body: sample}
-		_ = x.outcome()
+		_ = x.Outcome()
 		if a := x.read(); a != nil {
 			_, _ = a.applied()
 			_ = a.same(a)

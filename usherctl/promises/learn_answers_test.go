@@ -23,7 +23,7 @@ type edits map[string]any
 // least three right ones for each lesson, spelled differently, and four wrong ones that satisfy the letter of the task.
 func TestAnswersToLessons(t *testing.T) {
 	for _, l := range lessons(t) {
-		if l.Needs != "" {
+		if l.Needs == "cluster" {
 			continue // see usherctl/learn
 		}
 		t.Run(l.Name, func(t *testing.T) {

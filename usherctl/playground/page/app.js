@@ -91,7 +91,7 @@ async function openLesson(name, files) {
   $("input-title").textContent = `Lesson ${l.number}`;
   $("lesson-box").replaceChildren(...render(l.title, l.text));
   $("lesson-box").scrollTop = 0;
-  $("lesson-said").textContent = l.needs ? "This lesson needs a cluster: do it in a terminal, with usherctl learn." : "";
+  $("lesson-said").textContent = l.needs ? `This lesson needs a ${l.needs}: do it with usherctl learn.` : "";
   const names = Object.keys(lesson.files).sort();
   makeTabs(names);
   useFiles();

@@ -1,0 +1,1 @@
+kubectl create namespace own --dry-run=client -o yaml | kubectl apply -f -
