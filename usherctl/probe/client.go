@@ -116,7 +116,7 @@ func plainly(err error) error {
 		}
 		err = of.Err
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "INTERNAL_ERROR") { // the last of HTTP/2
 		return errors.New("the connection was closed without an answer, as by a handler that panics")
 	}
 	return err

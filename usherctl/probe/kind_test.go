@@ -155,3 +155,16 @@ func TestNamedConfigurations(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPanics: a handler that panics is recognized by HTTP/1.1 and HTTP/2.
+func TestPanics(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+		server.EnableHTTP2 = second
+		server.StartTLS()
+		defer server.Close()
+		if said := (&Hook{URL: server.URL}).Ask(t.Context(), nil).Outcome(); !strings.Contains(said, "a handler that panics") {
+			t.Errorf("HTTP/2 %t: %s", second, said)
+		}
+	}
+}
