@@ -30,6 +30,7 @@ type applyOptions struct {
 	asInstalled   bool
 	named         []string // of the suites, by --suite
 	wait          time.Duration
+	awaited       bool // whether a dry run waits, too
 }
 
 // reachFlags say how the API server is reached, and whether a person is asked.
@@ -75,7 +76,8 @@ fields of other writers still differ, and 2 for an error.`}
 	c.Flags().SortFlags = false
 	o.reachFlags.addTo(c.Flags())
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change; the exit code is 1 if anything would")
-	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in")
+	c.Flags().DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for a ready replica, and for a caBundle that a controller fills in; "+
+		"if given with --dry-run: also wait for a ready replica if nothing would change")
 	c.Flags().BoolVar(&o.force, "force-conflicts", false,
 		"take over the fields of usher's entries that other writers have set, and a registration of another Service")
 	c.Flags().BoolVar(&o.asInstalled, "as-installed", false,
@@ -91,6 +93,7 @@ fields of other writers still differ, and 2 for an error.`}
 		if err != nil {
 			return err
 		}
+		o.awaited = o.dryRun && c.Flags().Changed("wait")
 		if c.Flags().Changed("suite") {
 			o.named = o.suites
 		}
@@ -147,7 +150,10 @@ func (p Program) applyOnce(ctx context.Context, r webhooks.Registrar, o applyOpt
 		}
 		p.streams().Say(done)
 		p.sayKept(plan.Kept, r.At)
-		return p.sayLeft(plan.Left)
+		if err := p.sayLeft(plan.Left); err != nil || !o.awaited {
+			return err
+		}
+		return r.Await(ctx, o.wait, func(line string) { p.streams().Say(line) })
 	}
 	p.streams().Say(plan.Changes...)
 	if o.dryRun {

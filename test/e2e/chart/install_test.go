@@ -16,6 +16,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"sigs.k8s.io/yaml"
 
 	"usher.dev/usher/e2e/kubetest"
 )
@@ -47,17 +49,19 @@ func TestNoRequestFails(t *testing.T) {
 	defer end()
 	go c.play(played, t)
 
-	chart, err := loader.Load(root(t, "deploy/chart"))
+	chart, err := loader.Load(filepath.Join(packaged(t), "usher-0.0.1.tgz"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	values := map[string]any{"certs": "secret", "watch": false, "image": map[string]any{"tag": "e2e"}}
 	install := action.NewInstall(helm)
 	install.ReleaseName, install.Namespace, install.Timeout, install.WaitStrategy = "usher", "usher", time.Minute, kube.HookOnlyStrategy
-	if _, err := install.RunWithContext(ctx, chart, values); err != nil {
+	done, err := install.RunWithContext(ctx, chart, values)
+	if err != nil {
 		t.Fatal(err)
 	}
 	c.wantCalled(ctx, t, true)
+	c.wantTested(ctx, t, done.(*release.Release))
 
 	values["excludeNamespaces"], values["replicas"] = []any{"network"}, 3
 	upgrade := action.NewUpgrade(helm)
@@ -148,6 +152,27 @@ func (c cluster) create(ctx context.Context, name string) error {
 	_, err := c.Admin().Create(ctx, pods+"?dryRun=All", kubetest.Object{"apiVersion": "v1", "kind": "Pod",
 		"metadata": kubetest.Object{"name": name}, "spec": kubetest.Object{"containers": []kubetest.Object{{"name": "c", "image": "i"}}}})
 	return err
+}
+
+// wantTested does what `helm test` does: its pod is created, and its command is run beside it.
+func (c cluster) wantTested(ctx context.Context, t *testing.T, r *release.Release) {
+	t.Helper()
+	for _, h := range r.Hooks {
+		if h.Name != "usher-test" {
+			continue
+		}
+		c.MustApply(ctx, t, h.Manifest)
+		var pod kubetest.Object
+		if err := yaml.Unmarshal([]byte(h.Manifest), &pod); err != nil {
+			t.Fatal(err)
+		}
+		pod["spec"] = map[string]any{"template": map[string]any{"spec": pod["spec"]}} // as in a Job
+		if out, err := c.runs(ctx, t, pod); err != nil || !strings.Contains(out, "nothing to do") {
+			t.Errorf("helm test: %v\n%s", err, out)
+		}
+		return
+	}
+	t.Error("the release has no test")
 }
 
 // wantCalled fails the test unless the API server soon asks usher about pods, or no longer does.
@@ -243,17 +268,22 @@ func (c cluster) runJobs(ctx context.Context, t *testing.T, begun map[string]boo
 
 // run runs a Job: its arguments, with the rights of its service account, and the policy of its ConfigMap.
 func (c cluster) run(ctx context.Context, t *testing.T, job kubetest.Object) {
-	account, name := job.String("spec", "template", "spec", "serviceAccountName"), job.String("metadata", "name")
-	kubeconfig, err := c.Kubeconfig("system:serviceaccount:usher:"+account, "system:serviceaccounts", "system:serviceaccounts:usher")
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	out, err := c.usher.Run(ctx, append(c.args(ctx, t, job), "--kubeconfig="+kubeconfig)...)
+	name := job.String("metadata", "name")
+	out, err := c.runs(ctx, t, job)
 	if err != nil && ctx.Err() == nil {
 		t.Errorf("%s: %v\n%s", name, err, out)
 	}
 	c.complete(ctx, t, name)
+}
+
+// runs runs the arguments of a Job, and returns what usher says.
+func (c cluster) runs(ctx context.Context, t *testing.T, job kubetest.Object) (string, error) {
+	account := job.String("spec", "template", "spec", "serviceAccountName")
+	kubeconfig, err := c.Kubeconfig("system:serviceaccount:usher:"+account, "system:serviceaccounts", "system:serviceaccounts:usher")
+	if err != nil {
+		return "", err
+	}
+	return c.usher.Run(ctx, append(c.args(ctx, t, job), "--kubeconfig="+kubeconfig)...)
 }
 
 // args returns the arguments of a Job's container. Its policy is in a file of the test.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -134,8 +135,8 @@ func overlays(t *testing.T) (names []string) {
 	return names
 }
 
-// onlyInChart are the objects that an overlay has no use for: they unregister usher at `helm uninstall`.
-var onlyInChart = []string{"ClusterRole usher-webhooks-remove", "ClusterRoleBinding usher-webhooks-remove", "Job usher-webhooks-remove"}
+// onlyInChart are the objects that an overlay has no use for: they unregister usher at `helm uninstall`, and test it at `helm test`.
+var onlyInChart = []string{"ClusterRole usher-webhooks-remove", "ClusterRoleBinding usher-webhooks-remove", "Job usher-webhooks-remove", "Pod usher-test"}
 
 // TestChartIsTheOverlays: for each overlay there are values with which the chart has the same objects, but for the
 // Namespace, which Helm creates, the CRDs, which it would never update, the annotations that say when a Job is due, and
@@ -179,12 +180,46 @@ func TestChartIsTheOverlays(t *testing.T) {
 	}
 }
 
+// packaged returns a folder with the chart and install.yaml as a release has them.
+func packaged(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	made := exec.Command("go", "run", ".", "install", "--version=v0.0.1", "--image=registry.example/usher", "--out="+dir)
+	made.Dir = root(t, "deploy/release")
+	if out, err := made.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestInstallManifest: install.yaml of a release is the overlay demo, with the image.
+func TestInstallManifest(t *testing.T) {
+	c, err := kubetest.WithoutControlPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Stop() })
+	want, err := c.RenderDeploy(t.Context(), "deploy/overlays/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(packaged(t), "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(string(text), "image: registry.example/usher:v0.0.1", "image: usher:dev")
+	if diff := cmp.Diff(objects(t, want), objects(t, got)); diff != "" || got == string(text) {
+		t.Errorf("the overlay (-) and install.yaml (+) differ:\n%s", diff)
+	}
+}
+
 // TestHooks: the webhooks are registered last and unregistered first.
 func TestHooks(t *testing.T) {
 	all := mustRender(t, "usher", nil)
 	for name, want := range map[string]string{
 		"Job usher-webhooks":        "post-install,post-upgrade,post-rollback",
 		"Job usher-webhooks-remove": "pre-delete",
+		"Pod usher-test":            "test",
 	} {
 		if got := all[name].String("metadata", "annotations", "helm.sh/hook"); got != want {
 			t.Errorf("%s is a hook for %q, want %q", name, got, want)

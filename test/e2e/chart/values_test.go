@@ -13,6 +13,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"sigs.k8s.io/yaml"
+
+	"usher.dev/usher/e2e/kubetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the table of values in deploy/chart/README.md")
@@ -109,14 +111,18 @@ func rows(t *testing.T, prefix string, schema property, values map[string]any) (
 // TestWrongValues: the schema refuses what would not work.
 func TestWrongValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"replicas: 1":                    "/replicas",
-		"certs: self-signed":             "/certs",
-		"suites: [all]":                  "/suites/0",
-		"replica: 3":                     "replica",
-		"image: {digest: latest}":        "/image/digest",
-		"webhooks: {wait: soon}":         "/webhooks/wait",
-		"webhooks: {failOpen: /all}":     "/webhooks/failOpen",
-		"excludeNamespaces: kube-system": "/excludeNamespaces",
+		"replicas: 1":                                "/replicas",
+		"certs: self-signed":                         "/certs",
+		"suites: [all]":                              "/suites/0",
+		"replica: 3":                                 "replica",
+		"image: {digest: latest}":                    "/image/digest",
+		"webhooks: {wait: soon}":                     "/webhooks/wait",
+		"webhooks: {failOpen: /all}":                 "/webhooks/failOpen",
+		"excludeNamespaces: kube-system":             "/excludeNamespaces",
+		"ports: {https: 443}":                        "/ports/https",
+		"service: {type: ExternalName}":              "/service/type",
+		"env: [A=b]":                                 "/env/0",
+		"podLabels: {app.kubernetes.io/name: other}": "propertyName 'app.kubernetes.io/name'",
 	} {
 		values := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
@@ -126,6 +132,101 @@ func TestWrongValues(t *testing.T) {
 			t.Errorf("%s: %v, want an error about %s", text, err, want)
 		}
 	}
+}
+
+// TestEachValueArrives: each value of the schema changes what is rendered, in the named object.
+func TestEachValueArrives(t *testing.T) {
+	var schema property
+	if err := json.Unmarshal([]byte(read(t, "deploy/chart/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	untested := map[string]bool{}
+	for _, row := range leaves("", schema) {
+		untested[row] = true
+	}
+	const deployment, job, service = "Deployment usher", "Job usher-webhooks", "Service usher"
+	for _, c := range []struct{ value, text, object, want string }{
+		{"image.repository", "image: {repository: r.example/u}", deployment, `"image":"r.example/u:`},
+		{"image.tag", "image: {tag: v9}", job, `"image":"usher:v9"`},
+		{"image.digest", "image: {digest: sha256:" + strings.Repeat("a", 64) + "}", "Pod usher-test", `"image":"usher@sha256:aaa`},
+		{"image.pullPolicy", "image: {pullPolicy: Always}", job, `"imagePullPolicy":"Always"`},
+		{"image.pullSecrets", "image: {pullSecrets: [key]}", job, `"imagePullSecrets":[{"name":"key"}]`},
+		{"replicas", "replicas: 5", deployment, `"replicas":5`},
+		{"certs", "certs: secret", deployment, `"--cert-dir=/etc/usher/certs"`},
+		{"suites", "suites: [core, colocation]", job, `"--suite=core,colocation"`},
+		{"featureGates", "featureGates: A=true", deployment, `"--feature-gates=A=true"`},
+		{"watch", "watch: false", "ClusterRole usher", ""},
+		{"watchRules", "watchRules: [{apiGroups: [x.io], resources: [things], verbs: [list]}]", "ClusterRole usher", `"apiGroups":["x.io"]`},
+		{"keepRegistered", "keepRegistered: true", deployment, `"--keep-registered=10s"`},
+		{"policy", "policy: 'names: {}'", "ConfigMap usher-policy", `"policy.yaml":"names: {}"`},
+		{"args", "args: [--max-in-flight=7]", deployment, `"--max-in-flight=7"`},
+		{"excludeNamespaces", "excludeNamespaces: [net]", job, `"--exclude-namespace=net"`},
+		{"webhooks.wait", "webhooks: {wait: 7m}", job, `"--wait=7m"`},
+		{"webhooks.failOpen", "webhooks: {failOpen: [all]}", job, `"--fail-open=all"`},
+		{"webhooks.failClosed", "webhooks: {failClosed: [/validate-pods]}", job, `"--fail-closed=/validate-pods"`},
+		{"webhooks.skipKubelets", "webhooks: {skipKubelets: true}", job, `"--skip-kubelets"`},
+		{"webhooks.args", "webhooks: {args: [--force-conflicts]}", job, `"--force-conflicts"`},
+		{"apiServerCIDRs", `apiServerCIDRs: ["fd00::1/128"]`, "NetworkPolicy usher", `"cidr":"fd00::1/128"`},
+		{"resources", "resources: {limits: {memory: 1Gi}}", deployment, `"limits":{"memory":"1Gi"}`},
+		{"nodeSelector", "nodeSelector: {role: infra}", job, `"nodeSelector":{"role":"infra"}`},
+		{"tolerations", "tolerations: [{operator: Exists}]", "Job usher-webhooks-remove", `"tolerations":[{"operator":"Exists"}]`},
+		{"affinity", "affinity: {nodeAffinity: {x: z}}", deployment, `"affinity":{"nodeAffinity":{"x":"z"}}`},
+		{"hostNetwork", "hostNetwork: true", deployment, `"dnsPolicy":"ClusterFirstWithHostNet","hostNetwork":true`},
+		{"dnsPolicy", "dnsPolicy: Default", deployment, `"dnsPolicy":"Default"`},
+		{"ports.https", "ports: {https: 10443}", deployment, `"--listen=:10443"`},
+		{"ports.ops", "ports: {ops: 10081}", "NetworkPolicy usher", `"port":10081`},
+		{"priorityClassName", "priorityClassName: infra", deployment, `"priorityClassName":"infra"`},
+		{"resourceQuota", "resourceQuota: false", "ResourceQuota critical-pods", ""},
+		{"annotations", "annotations: {a.io/b: c}", deployment, `"metadata":{"annotations":{"a.io/b":"c"}`},
+		{"podAnnotations", "podAnnotations: {a.io/b: c}", deployment, `"template":{"metadata":{"annotations":{"a.io/b":"c"}`},
+		{"podLabels", "podLabels: {team: t}", deployment, `"labels":{"app.kubernetes.io/name":"usher","team":"t"}},"spec"`},
+		{"env", "env: [{name: GODEBUG, value: fips140=on}]", deployment, `"env":[{"name":"GODEBUG","value":"fips140=on"}]`},
+		{"volumes", "volumes: [{name: extra, emptyDir: {}}]", deployment, `{"emptyDir":{},"name":"extra"}`},
+		{"volumeMounts", "volumeMounts: [{name: extra, mountPath: /extra}]", deployment, `{"mountPath":"/extra","name":"extra"}`},
+		{"service.type", "service: {type: NodePort}", service, `"type":"NodePort"`},
+		{"service.annotations", "{service: {annotations: {a.io/b: c}}, certs: openshift}", service, `"annotations":{"a.io/b":"c","service.beta`},
+		{"service.ipFamilyPolicy", "service: {ipFamilyPolicy: RequireDualStack}", service, `"ipFamilyPolicy":"RequireDualStack"`},
+		{"service.ipFamilies", "service: {ipFamilies: [IPv6, IPv4]}", service, `"ipFamilies":["IPv6","IPv4"]`},
+		{"monitoring.podMonitor", "monitoring: {podMonitor: true}", "PodMonitor usher", `"path":"/metrics"`},
+		{"monitoring.rules", "monitoring: {rules: true}", "PrometheusRule usher", `{{ $labels.namespace }}`},
+		{"monitoring.dashboard", "monitoring: {dashboard: true}", "ConfigMap usher-dashboard", `"usher.json":"{`},
+		{"monitoring.labels", "monitoring: {podMonitor: true, labels: {release: p}}", "PodMonitor usher", `"release":"p"`},
+	} {
+		values := map[string]any{}
+		if err := yaml.Unmarshal([]byte(c.text), &values); err != nil {
+			t.Fatal(err)
+		}
+		with, without := mustJSON(t, mustRender(t, "usher", values)[c.object]), mustJSON(t, mustRender(t, "usher", nil)[c.object])
+		if with == without || !strings.Contains(with, c.want) || c.want == "" && with != "null" {
+			t.Errorf("%s: %s is %s, want %s in it", c.text, c.object, with, c.want)
+		}
+		delete(untested, c.value)
+	}
+	for value := range untested {
+		t.Errorf("%s is not tested", value)
+	}
+}
+
+// leaves returns the names of the values of a schema.
+func leaves(prefix string, schema property) (all []string) {
+	for _, p := range schema.Properties {
+		if p.Properties == nil {
+			all = append(all, prefix+p.name)
+		}
+		all = append(all, leaves(prefix+p.name+".", p.property)...)
+	}
+	return all
+}
+
+func mustJSON(t *testing.T, o kubetest.Object) string {
+	t.Helper()
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text.String())
 }
 
 // TestLint: `helm lint --strict` has no complaint, with the defaults and with the values of each overlay.
@@ -147,7 +248,10 @@ func TestLint(t *testing.T) {
 
 // TestSameFiles: the files of the chart that are copies are the same as those that they are copies of.
 func TestSameFiles(t *testing.T) {
-	if read(t, "deploy/chart/policy.yaml") != read(t, "deploy/base/policy.yaml") {
-		t.Error("deploy/chart/policy.yaml differs from deploy/base/policy.yaml: cp deploy/base/policy.yaml deploy/chart/")
+	for file, of := range map[string]string{"policy.yaml": "deploy/base/policy.yaml", "monitoring/prometheusrule.yaml": "deploy/monitoring/prometheusrule.yaml",
+		"monitoring/dashboard.json": "deploy/monitoring/dashboard.json"} {
+		if read(t, "deploy/chart/"+file) != read(t, of) {
+			t.Errorf("deploy/chart/%s differs from %s: cp %s deploy/chart/%s", file, of, of, file)
+		}
 	}
 }

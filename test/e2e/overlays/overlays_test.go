@@ -15,6 +15,8 @@ func TestDemo(t *testing.T) { through(t, "demo", nil, nil) }
 
 func TestKoordinator(t *testing.T) { through(t, "koordinator", nil, nil) }
 
+func TestHostNetwork(t *testing.T) { through(t, "host-network", nil, nil) }
+
 func TestKoordinatorDemo(t *testing.T) { through(t, "koordinator-demo", nil, nil) }
 
 // TestCertManager plays cert-manager, which issues into the Secret, and its cainjector.
