@@ -92,23 +92,16 @@ func (s *Source) Valid(now time.Time) error {
 func (s *Source) file(name string) string { return filepath.Join(s.dir, name) }
 
 // TLSConfig returns a server's TLS configuration with certificates from get: TLS 1.2 with AEAD suites and forward
-// secrecy, or TLS 1.3, whose suites all have both.
+// secrecy, or TLS 1.3, whose suites all have both. A profile may narrow that.
 //
 // HTTP/1.1 only: the API server uses it for a webhook behind a Service, and HTTP/2 would add attacks such as rapid
 // reset (CVE-2023-44487) without any benefit. Note that http.Server.ServeTLS itself appends "h2" to NextProtos, for
 // clients that offer nothing else: also set the server's Protocols to HTTP/1, or call Serve on a tls.NewListener.
-func TLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
-	return &tls.Config{
-		GetCertificate: get,
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
-		CipherSuites: []uint16{
-			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-			tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-			tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-			tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-		},
+func TLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), p Profile) *tls.Config {
+	config := &tls.Config{GetCertificate: get, MinVersion: max(p.MinVersion, tls.VersionTLS12), NextProtos: []string{"http/1.1"},
+		CipherSuites: p.Suites, CurvePreferences: p.Curves}
+	if len(p.Suites) == 0 {
+		config.CipherSuites = forwardSecret
 	}
+	return config
 }

@@ -280,7 +280,7 @@ func TestHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = server.Serve(tls.NewListener(listener, TLSConfig(s.GetCertificate))) }()
+	go func() { _ = server.Serve(tls.NewListener(listener, TLSConfig(s.GetCertificate, Profile{}))) }()
 	defer server.Close()
 
 	roots := x509.NewCertPool()

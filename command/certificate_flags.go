@@ -17,6 +17,9 @@ type certificateFlags struct {
 	server.Certificates
 	source string // local or managed
 	set    *pflag.FlagSet
+
+	minVersion     string // of the profile
+	suites, curves []string
 }
 
 const minLeafLife = 10 * time.Second
@@ -30,6 +33,12 @@ func (o *certificateFlags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.StateDir, "state-dir", ".state", "directory for the CA and the certificate of --certs=local")
 	set.StringVar(&o.Service, "service", "usher/usher",
 		"Service that the API server calls, as namespace/name: --certs=managed makes a certificate for it, and keeps the Secrets in its namespace")
+	set.StringVar(&o.minVersion, "tls-min-version", "intermediate",
+		"oldest version of TLS that is accepted: VersionTLS12 or VersionTLS13; or one of Mozilla's profiles: intermediate (1.2), modern (1.3)")
+	set.StringSliceVar(&o.suites, "tls-cipher-suites", nil,
+		"cipher suites for TLS 1.2, by their names in Go or OpenSSL (default: all with forward secrecy and authenticated encryption)")
+	set.StringSliceVar(&o.curves, "tls-curves", nil,
+		"groups for the key exchange, such as X25519MLKEM768,P256 (default: those of Go, with post-quantum ones first)")
 	set.DurationVar(&o.LeafLife, "cert-lifetime", 30*24*time.Hour,
 		"with --certs=managed: how long a certificate is valid; it is renewed after two thirds")
 	set.DurationVar(&o.Life, "ca-lifetime", 365*24*time.Hour, "with --certs=managed: how long a CA is valid; it is renewed after two thirds")
@@ -57,6 +66,10 @@ func (o *certificateFlags) check() error {
 	if o.Service == "" || !strings.Contains(o.Service, "/") {
 		return fmt.Errorf("--service %q: must be namespace/name", o.Service)
 	}
-	_, err := certs.ServiceNames(o.Service)
+	var err error
+	if o.Profile, err = certs.NewProfile(o.minVersion, o.suites, o.curves); err != nil {
+		return err
+	}
+	_, err = certs.ServiceNames(o.Service)
 	return err
 }

@@ -57,7 +57,7 @@ func (s *service) secured(l net.Listener) net.Listener {
 	if s.certificate == nil {
 		return l
 	}
-	config := certs.TLSConfig(s.certificate)
+	config := certs.TLSConfig(s.certificate, s.Certificates.Profile)
 	if s.Callers.ClientCA != "" {
 		config.ClientAuth = tls.RequestClientCert // the gate checks it with each request, and answers
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"usher.dev/usher/admit/gate"
+	"usher.dev/usher/certs"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/internal/lines"
@@ -53,6 +54,7 @@ type Options struct {
 type Certificates struct {
 	Dir      string // with tls.crt and tls.key, read again when they change
 	StateDir string // without Dir: where a CA and a certificate for this machine are made
+	Profile  certs.Profile
 
 	// Managed certificates are in Secrets of the cluster that Cluster.Kubeconfig is for, and all replicas share them.
 	Managed        bool

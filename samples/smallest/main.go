@@ -30,7 +30,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := http.Server{Addr: ":8443", Handler: handler, TLSConfig: certs.TLSConfig(source.GetCertificate), ReadHeaderTimeout: 10 * time.Second}
+	server := http.Server{Addr: ":8443", Handler: handler, TLSConfig: certs.TLSConfig(source.GetCertificate, certs.Profile{}), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.ListenAndServeTLS("", ""))
 }
 

@@ -33,7 +33,9 @@ func listen(t *testing.T, handler http.HandlerFunc) (address string, config *tls
 		t.Fatal(err)
 	}
 	server := newServer(handler)
-	go func() { _ = server.Serve(tls.NewListener(listener, certs.TLSConfig(source.GetCertificate))) }()
+	go func() {
+		_ = server.Serve(tls.NewListener(listener, certs.TLSConfig(source.GetCertificate, certs.Profile{})))
+	}()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String(), config
 }

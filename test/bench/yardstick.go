@@ -40,7 +40,7 @@ func servePlain(certDir string) error {
 	}
 	failed := make(chan error, 2)
 	go func() {
-		failed <- newServer(answerPlain).Serve(tls.NewListener(reviews, certs.TLSConfig(source.GetCertificate)))
+		failed <- newServer(answerPlain).Serve(tls.NewListener(reviews, certs.TLSConfig(source.GetCertificate, certs.Profile{})))
 	}()
 	go func() { failed <- newServer(metrics().ServeHTTP).Serve(ops) }()
 	err = json.NewEncoder(os.Stderr).Encode(serving{Message: servingMessage, Reviews: reviews.Addr().String(), Operations: ops.Addr().String()})

@@ -1,0 +1,92 @@
+package certs
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Profile is what a server offers in a TLS handshake. The zero value is the profile intermediate.
+type Profile struct {
+	MinVersion uint16        // tls.VersionTLS12 or tls.VersionTLS13
+	Suites     []uint16      // for TLS 1.2; those of TLS 1.3 cannot be chosen
+	Curves     []tls.CurveID // for the key exchange; empty stands for Go's choice, with post-quantum ones first
+}
+
+// forwardSecret are the cipher suites for TLS 1.2 with forward secrecy and authenticated encryption.
+var forwardSecret = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
+// NewProfile returns the profile of a minimum version, cipher suites and curves, each by the names that API servers, OpenShift's profiles
+// and OpenSSL use. The version may also be the name of one of Mozilla's profiles, intermediate or modern. What is empty is the default.
+func NewProfile(version string, suites, curves []string) (p Profile, err error) {
+	switch version {
+	case "", "intermediate", "VersionTLS12":
+		p.MinVersion = tls.VersionTLS12
+	case "modern", "VersionTLS13":
+		p.MinVersion = tls.VersionTLS13
+	default:
+		return p, fmt.Errorf("--tls-min-version %s: must be VersionTLS12, VersionTLS13, or a profile: intermediate, modern", version)
+	}
+	for _, name := range suites {
+		id, of13, err := suiteOf(name)
+		if err != nil {
+			return p, err
+		}
+		if !of13 {
+			p.Suites = append(p.Suites, id)
+		}
+	}
+	if len(suites) > 0 && len(p.Suites) == 0 && p.MinVersion < tls.VersionTLS13 {
+		return p, fmt.Errorf("--tls-cipher-suites %s: none of them is for TLS 1.2; add --tls-min-version=VersionTLS13", strings.Join(suites, ","))
+	}
+	for _, name := range curves {
+		id, known := curveNames[strings.ToLower(name)]
+		if !known {
+			return p, fmt.Errorf("--tls-curves %s: must be some of X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, X25519, P256, P384, P521", name)
+		}
+		p.Curves = append(p.Curves, id)
+	}
+	return p, nil
+}
+
+// curveNames are the groups for the key exchange, in lower case.
+var curveNames = map[string]tls.CurveID{
+	"x25519mlkem768": tls.X25519MLKEM768, "secp256r1mlkem768": tls.SecP256r1MLKEM768, "secp384r1mlkem1024": tls.SecP384r1MLKEM1024,
+	"x25519": tls.X25519, "p256": tls.CurveP256, "p384": tls.CurveP384, "p521": tls.CurveP521,
+	"curvep256": tls.CurveP256, "curvep384": tls.CurveP384, "curvep521": tls.CurveP521,
+	"secp256r1": tls.CurveP256, "secp384r1": tls.CurveP384, "secp521r1": tls.CurveP521,
+}
+
+// suiteOf returns a cipher suite by its name in Go or in OpenSSL, and whether it is one of TLS 1.3.
+func suiteOf(name string) (id uint16, of13 bool, err error) {
+	for _, s := range tls.CipherSuites() {
+		if name != s.Name && name != openSSL(s.Name) {
+			continue
+		}
+		if of13 := slices.Equal(s.SupportedVersions, []uint16{tls.VersionTLS13}); of13 || slices.Contains(forwardSecret, s.ID) {
+			return s.ID, of13, nil
+		}
+	}
+	var known []string
+	for _, id := range forwardSecret {
+		known = append(known, tls.CipherSuiteName(id))
+	}
+	return 0, false, fmt.Errorf("--tls-cipher-suites %s: must be some of those with forward secrecy and authenticated encryption: %s", name, strings.Join(known, ", "))
+}
+
+// openSSL returns the name that OpenSSL has for a suite, such as ECDHE-RSA-AES128-GCM-SHA256.
+func openSSL(name string) string {
+	name = strings.NewReplacer("_WITH_", "-", "AES_", "AES", "_", "-").Replace(strings.TrimPrefix(name, "TLS_"))
+	if strings.Contains(name, "POLY1305") {
+		name = strings.TrimSuffix(name, "-SHA256")
+	}
+	return name
+}
