@@ -8,6 +8,8 @@ LISTEN  ?= 127.0.0.1:9443
 OPS     ?= 127.0.0.1:8081
 CASE    ?=
 OVERLAY ?= demo
+REGISTRY ?= ghcr.io/usher-dev
+DOWNLOAD ?= https://github.com/usher-dev/usher/releases/download
 STATE   ?= .state
 FUZZTIME ?= 30s
 BENCH_DIR ?= bin/bench
@@ -116,9 +118,10 @@ soak: ## chaos: replicas and the API server die under load, and usher's registra
 	cd test/e2e && go run ./build && USHER_SOAK=1 go test -p 1 -run Soak -count=1 -timeout 2h -v ./cluster ./soak ./quota ./certificates
 	cd test/e2e && USHER_SOAK=1 go test -run TestTheRegistrationIsKept -count=1 -timeout 3h -v ./registration
 
-lint: ## gofmt, golangci-lint (see .golangci.yml), go.mod is tidy: some ten minutes the first time
+lint: ## gofmt, golangci-lint (see .golangci.yml), go.mod is tidy, actionlint: some ten minutes the first time
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$files" || { echo "not gofmt-ed, run gofmt -w:"; echo "$$files"; exit 1; }
 	@for module in .ci/tools $(MODULES); do (cd $$module && go mod tidy -diff) || exit 1; done
+	@GOBIN=$(CURDIR)/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 && bin/actionlint -shellcheck= -pyflakes=
 	$(call compile,build,.ci/tools,-o ../../bin/golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 	@for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
@@ -176,8 +179,8 @@ image: ## build the container image (IMAGE=usher:dev); PROGRAM=usherctl: that of
 image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image, or bin/usherctl-image
 	cd deploy/release && go run . image --version "$(VERSION)" --program $(PROGRAM) --image "$(IMAGE)" --out ../../bin/$(if $(filter-out usher,$(PROGRAM)),$(PROGRAM)-)image
 
-release: ## archives of static binaries for Linux and macOS, with checksums and SBOMs, in bin/release, half an hour the first time; see docs/release.md
-	cd deploy/release && go run . archives --version "$(VERSION)" --out ../../bin/release
+release: ## all that is published of VERSION=v0.1.0, in bin/release: archives for Linux and macOS, images, chart, install.yaml, SBOMs, checksums, krew; half an hour the first time; see docs/release.md
+	cd deploy/release && go run . release --version "$(VERSION)" --image "$(REGISTRY)/usher" --download "$(DOWNLOAD)/$(VERSION)" --out ../../bin/release
 
 vuln: ## govulncheck, where its database can be reached
 	@.ci/vuln

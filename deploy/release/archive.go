@@ -2,50 +2,91 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// archives writes an archive of both programs and an SBOM of each for each platform, and SHA256SUMS of all files.
-func (s source) archives(ctx context.Context, out string, platforms []platform) error {
-	var files []string
+// release writes all that is published: archives and SBOMs, images, the chart, install.yaml and the manifest for krew, and SHA256SUMS of
+// all files. The image is its address in a registry, without a tag, and download the address of the files.
+func (s source) release(ctx context.Context, out, image, download string, platforms []platform) error {
+	files, err := s.archives(ctx, out, platforms)
+	if err != nil {
+		return err
+	}
+	for _, of := range programs {
+		reference := strings.TrimSuffix(image, "usher") + of.name + ":" + s.version
+		layout := filepath.Join(out, "image", of.name)
+		if err := s.image(ctx, layout, reference, of, slices.DeleteFunc(slices.Clone(platforms), func(p platform) bool { return p.os != "linux" })); err != nil {
+			return err
+		}
+		file := filepath.Join(out, fmt.Sprintf("%s_%s_oci.tar.gz", of.name, s.version))
+		blobs, err := s.files(filepath.Join(layout, "oci"), ".")
+		if err != nil {
+			return err
+		}
+		if err := s.writeGzip(file, blobs...); err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	digest, err := digestOf(filepath.Join(out, "image", "usher", "oci"))
+	if err != nil {
+		return err
+	}
+	installed, err := s.install(out, image, "@"+digest)
+	if err != nil {
+		return err
+	}
+	plugin, err := s.krew(out, download, platforms)
+	if err != nil {
+		return err
+	}
+	files = append(append(files, installed...), plugin)
+	sums := filepath.Join(out, "SHA256SUMS")
+	say("%s", sums)
+	return writeSums(sums, files)
+}
+
+// archiveName returns the name of the archive for a platform.
+func (s source) archiveName(p platform) string {
+	return fmt.Sprintf("usher_%s_%s_%s.tar.gz", s.version, p.os, p.arch)
+}
+
+// archives writes an archive of both programs and an SBOM of each for each platform. It returns the files.
+func (s source) archives(ctx context.Context, out string, platforms []platform) (files []string, err error) {
 	for _, p := range platforms {
 		of := fmt.Sprintf("_%s_%s_%s", s.version, p.os, p.arch)
-		archive := filepath.Join(out, "usher"+of+".tar.gz")
+		archive := filepath.Join(out, s.archiveName(p))
 		var binaries []string
 		for _, program := range programs {
 			binary, bill := filepath.Join(out, program.name), filepath.Join(out, program.name+of+".cdx.json")
 			if err := s.build(ctx, p, program.folder, binary); err != nil {
-				return err
+				return nil, err
 			}
 			if err := s.sbom(program.name, binary, bill); err != nil {
-				return err
+				return nil, err
 			}
 			binaries, files = append(binaries, binary), append(files, bill)
 		}
 		if err := s.pack(archive, binaries...); err != nil {
-			return err
+			return nil, err
 		}
 		for _, binary := range binaries {
 			if err := os.Remove(binary); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		files = append(files, archive)
 		say("%s and the SBOMs of its programs", archive)
 	}
-	sums := filepath.Join(out, "SHA256SUMS")
-	say("%s", sums)
-	return writeSums(sums, files)
+	return files, nil
 }
 
 // writeSums writes the checksums of files, as sha256sum does.
@@ -61,27 +102,38 @@ func writeSums(sums string, files []string) error {
 	return os.WriteFile(sums, []byte(text.String()), 0o644)
 }
 
-// pack writes an archive with binaries, the license and the first page of the documentation.
+// pack writes an archive with binaries, and the license, documentation and samples that go with them.
 func (s source) pack(archive string, binaries ...string) error {
-	folder := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+	folder := strings.TrimSuffix(filepath.Base(archive), ".tar.gz") + "/"
 	var entries []entry
-	for _, file := range append(binaries, filepath.Join(s.root, "LICENSE"), filepath.Join(s.root, "README.md")) {
-		content, err := os.ReadFile(file)
+	for _, binary := range binaries {
+		content, err := os.ReadFile(binary)
 		if err != nil {
 			return err
 		}
-		mode := int64(0o644)
-		if slices.Contains(binaries, file) {
-			mode = 0o755
+		entries = append(entries, entry{tar.Header{Name: folder + filepath.Base(binary), Typeflag: tar.TypeReg, Mode: 0o755}, content})
+	}
+	for _, part := range []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "samples", "deploy/README.md", "deploy/doctor.yaml", "deploy/demo", "deploy/crds"} {
+		files, err := s.files(filepath.Join(s.root, part), folder+part)
+		if err != nil {
+			return err
 		}
-		entries = append(entries, entry{tar.Header{Name: folder + "/" + filepath.Base(file), Typeflag: tar.TypeReg, Mode: mode}, content})
+		entries = append(entries, files...)
 	}
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	if err := errors.Join(s.writeTar(zipped, entries...), zipped.Close()); err != nil {
+	return s.writeGzip(archive, entries...)
+}
+
+// files returns a file, or the files of a folder in the order of their names, to be called as named.
+func (s source) files(root, named string) (entries []entry, err error) {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(file)
+		entries = append(entries, entry{tar.Header{Name: named + filepath.ToSlash(strings.TrimPrefix(file, root)), Typeflag: tar.TypeReg, Mode: 0o644}, content})
 		return err
-	}
-	return os.WriteFile(archive, out.Bytes(), 0o644)
+	})
+	return entries, err
 }
 
 // entry is a file or a directory in a tar.

@@ -4,10 +4,12 @@
 //	build.go    static binaries
 //	image.go    the images, as tarballs and as OCI layouts
 //	archive.go  archives and checksums
+//	install.go  the chart, install.yaml and the manifest for krew
 //	sbom.go     the SBOM of a binary
 //
 //	go run . image --version 1.2.3 --image usher:1.2.3 --out ../../bin/image
-//	go run . archives --version 1.2.3 --out ../../bin/release
+//	go run . install --version v1.2.3 --image registry.example/usher --out ../../bin/install
+//	go run . release --version v1.2.3 --image registry.example/usher --out ../../bin/release
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,14 +46,22 @@ type source struct {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 || args[0] != "image" && args[0] != "archives" {
-		return fmt.Errorf("usage: release image|archives [--version VERSION] [--out DIR] [--platforms OS/ARCH,...]")
+	if len(args) == 3 && args[0] == "push-chart" {
+		pushed, err := pushChart(ctx, args[1], args[2])
+		if err == nil {
+			say("%s", pushed)
+		}
+		return err
+	}
+	if len(args) == 0 || !slices.Contains([]string{"image", "install", "release"}, args[0]) {
+		return fmt.Errorf("usage: release push-chart FILE REFERENCE, or release image|install|release [--version VERSION] [--out DIR] [--platforms OS/ARCH,...]")
 	}
 	set := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	version := set.String("version", "", "version of the binaries (default: git describe)")
 	out := set.String("out", "", "directory for what is built, created anew")
 	platforms := set.String("platforms", "", "platforms to build for (default: all)")
-	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag")
+	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag; of a release: its address in a registry, without one")
+	download := set.String("download", "", "address from which the files of the release are downloaded, for krew")
 	name := set.String("program", "usher", "program of the image: usher or usherctl")
 	if err := set.Parse(args[1:]); err != nil {
 		return err
@@ -66,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	targets, err := parsePlatforms(*platforms, map[string][]platform{"image": imagePlatforms, "archives": archivePlatforms}[args[0]])
+	targets, err := parsePlatforms(*platforms, map[string][]platform{"image": imagePlatforms, "release": archivePlatforms}[args[0]])
 	if err != nil {
 		return err
 	}
@@ -76,11 +87,24 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
-	if args[0] == "image" {
+	switch args[0] {
+	case "image":
 		return s.image(ctx, *out, *image, programs[of], targets)
+	case "install":
+		_, err := s.install(*out, *image, ":"+s.version)
+		return err
 	}
-	return s.archives(ctx, *out, targets)
+	if !releasable.MatchString(s.version) {
+		return fmt.Errorf("--version %s: a release has a version such as v1.2.3 or v1.2.3-rc.1, and no changes that are not committed", s.version)
+	}
+	if !strings.HasSuffix(*image, "/usher") || *download == "" {
+		return fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files", *image, *download)
+	}
+	return s.release(ctx, *out, *image, *download, targets)
 }
+
+// releasable matches the versions of releases.
+var releasable = regexp.MustCompile(`^v\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?$`)
 
 // open returns the source of the tree above this module. Its date is the date of the last commit.
 func open(ctx context.Context, version string) (s source, err error) {

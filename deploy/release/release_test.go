@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +23,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/registry"
 )
 
 // here is the platform of this machine, so that its packages are compiled already.
@@ -101,14 +105,15 @@ func wantSameFiles(t *testing.T, a, b string) {
 // them runs. The images contain the same binaries.
 func TestRelease(t *testing.T) {
 	s, first, second := tree(t), t.TempDir(), t.TempDir()
-	if err := s.archives(t.Context(), first, []platform{here}); err != nil {
-		t.Fatal(err)
-	}
-	if err := elsewhere(t, s).archives(t.Context(), second, []platform{here}); err != nil {
-		t.Fatal(err)
+	for to, from := range map[string]source{first: s, second: elsewhere(t, s)} {
+		if err := from.release(t.Context(), to, "registry.example/usher", "https://download.example/v1.2.3-test", []platform{here}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	wantSameFiles(t, first, second)
 	wantSums(t, first)
+	wantInstallable(t, first)
+	wantPushed(t, s, first)
 	base := fmt.Sprintf("usher_v1.2.3-test_%s_%s", here.os, here.arch)
 	files := unpack(t, filepath.Join(first, base+".tar.gz"))
 	for _, name := range []string{"LICENSE", "README.md"} {
@@ -120,7 +125,7 @@ func TestRelease(t *testing.T) {
 	dir := t.TempDir()
 	for _, program := range programs {
 		binary := filepath.Join(dir, program.name)
-		if err := os.WriteFile(binary, files[base+"/"+program.name], 0o700); err != nil || len(files) != 4 {
+		if err := os.WriteFile(binary, files[base+"/"+program.name], 0o700); err != nil || len(files) < 100 {
 			t.Fatalf("%d files, %v", len(files), err)
 		}
 		wantRuns(t, binary, s)
@@ -128,6 +133,83 @@ func TestRelease(t *testing.T) {
 	}
 	for _, program := range programs {
 		wantImage(t, s, program, files[base+"/"+program.name])
+	}
+}
+
+// wantInstallable fails the test unless the chart, install.yaml and the plugin's manifest name the version, the image and the archives.
+func wantInstallable(t *testing.T, dir string) {
+	t.Helper()
+	digest, err := digestOf(filepath.Join(dir, "image", "usher", "oci"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"install.yaml":    {"image: registry.example/usher@" + digest + "\n", "kind: Deployment", "kind: Job"},
+		"usher.krew.yaml": {"version: \"v1.2.3-test\"", "uri: https://download.example/v1.2.3-test/usher_v1.2.3-test_" + here.os + "_" + here.arch + ".tar.gz\n"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		for _, part := range want {
+			if err != nil || !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q: %v", name, part, err)
+			}
+		}
+	}
+	chart := unpack(t, filepath.Join(dir, "usher-1.2.3-test.tgz"))
+	for name, want := range map[string]string{"usher/Chart.yaml": "version: 1.2.3-test\nappVersion: v1.2.3-test", "usher/values.yaml": "repository: registry.example/usher\n",
+		"usher/templates/deployment.yaml": "kind: Deployment", "usher/monitoring/dashboard.json": "panels"} {
+		if !strings.Contains(string(chart[name]), want) {
+			t.Errorf("the chart's %s lacks %q", name, want)
+		}
+	}
+}
+
+// wantPushed runs push.sh with a registry of this test's own, and a cosign that only notes its arguments.
+func wantPushed(t *testing.T, s source, dir string) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	at, tools := strings.TrimPrefix(server.URL, "http://"), t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "cosign"), []byte("#!/bin/sh\necho \"$@\" >> "+tools+"/signed\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	push := exec.CommandContext(t.Context(), filepath.Join(s.root, "deploy/release/push.sh"), dir)
+	push.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "REGISTRY="+at+"/x", "VERSION="+s.version, "COSIGN_ARGS=--key k")
+	if out, err := push.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	digest, err := digestOf(filepath.Join(dir, "image", "usher", "oci"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, _ := os.ReadFile(filepath.Join(tools, "signed"))
+	for _, want := range []string{"sign --yes --key k " + at + "/x/usher@" + digest + "\n", "sign --yes --key k " + at + "/x/usherctl@sha256:",
+		"sign --yes --key k " + at + "/x/charts/usher@sha256:", "sign-blob --yes --key k --bundle " + dir + "/SHA256SUMS.sigstore.json " + dir + "/SHA256SUMS\n"} {
+		if !strings.Contains(string(signed), want) {
+			t.Errorf("signed:\n%swithout %s", signed, want)
+		}
+	}
+	chart, err := crane.Manifest(at + "/x/charts/usher:" + s.semver())
+	if err != nil || !strings.Contains(string(chart), "application/vnd.cncf.helm.chart.content.v1.tar+gzip") {
+		t.Errorf("the chart is %s, %v", chart, err)
+	}
+}
+
+// TestNotes: the notes of a release are its section of the changelog, and a version without one cannot be released.
+func TestNotes(t *testing.T) {
+	for version, want := range map[string]bool{"v0.1.0": true, "v0.0.9": false} {
+		out, err := exec.CommandContext(t.Context(), "./notes.sh", version).Output()
+		if (err == nil) != want || strings.Contains(string(out), "## [") || want && len(out) < 200 {
+			t.Errorf("%s: %v\n%s", version, err, out)
+		}
+	}
+}
+
+// TestVersions: only what is a version can be released.
+func TestVersions(t *testing.T) {
+	for version, want := range map[string]bool{"v0.1.0": true, "v1.2.3-rc.1": true, "0.1.0": false, "v0.1": false, "v0.1.0-dirty": false, "v0.1.0-3-g12ab34c": false, "dev": false} {
+		if releasable.MatchString(version) != want {
+			t.Errorf("%s: %v", version, !want)
+		}
 	}
 }
 
@@ -164,7 +246,7 @@ func wantSums(t *testing.T, dir string) {
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.Name() == "SHA256SUMS" {
+		if e.Name() == "SHA256SUMS" || e.IsDir() {
 			continue
 		}
 		content, _ := os.ReadFile(filepath.Join(dir, e.Name()))
