@@ -92,7 +92,7 @@ oracle: ## compare usherctl/engine with an API server, exported rules with the s
 e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
 
-e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; CI leaves it out
+e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; in CI a job of its own, not in .ci/run
 	USHER_E2E_KUBERNETES=1.36 $(MAKE) --no-print-directory e2e
 
 browser: ## test the playground in a headless Chromium, which is installed from Debian's packages if it is missing

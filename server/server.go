@@ -52,8 +52,7 @@ type service struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil with Plain
 }
 
-// Run serves until ctx ends, and then drains. SIGHUP makes it read files again. It sets the process's memory limit to
-// the container's, unless GOMEMLIMIT sets it.
+// Run serves until ctx ends, and then drains. SIGHUP makes it read files again. The container's memory limit is the process's, or GOMEMLIMIT.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = logrus.New()
@@ -70,8 +69,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s := newService(o)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer s.ending.Wait()
-	defer stop()
+	defer func() { stop(); s.ending.Wait() }()
 	go logHangups(background, o.Log, hangups(background))
 	policy, inForce, err := config.Open(o.Config, o.Schema)
 	if err != nil {

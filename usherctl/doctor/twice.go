@@ -73,7 +73,7 @@ func twins(group []entry, broken func(entry) bool) report.Finding {
 			continue
 		}
 		others, about.also = append(others, w.object()), append(about.also, w)
-		removable = removable && !w.ushers() && w.file == "" && !w.managed() && answersAs(w, kept)
+		removable = removable && !w.ushers() && w.file == "" && !managed(w) && answersAs(w, kept)
 		if !bytes.Equal(w.ClientConfig.CABundle, kept.ClientConfig.CABundle) {
 			leave = "Their caBundles differ: leave one that verifies the certificate of the server."
 		}
@@ -97,7 +97,7 @@ func answersAs(w, other entry) bool {
 }
 
 // managed reports whether something makes the configuration again once it is removed, such as Helm, an owner, or a GitOps controller.
-func (w entry) managed() bool {
+func managed(w entry) bool {
 	c := w.configuration
 	keys := slices.Concat(slices.Collect(maps.Keys(c.Labels)), slices.Collect(maps.Keys(c.Annotations)))
 	return len(c.OwnerReferences) > 0 || slices.ContainsFunc(keys,
@@ -114,7 +114,7 @@ func weightOf(w entry) (n int) {
 	if w.ushers() || w.file != "" {
 		n += 2
 	}
-	if w.managed() {
+	if managed(w) {
 		n++
 	}
 	if w.fails() {
