@@ -66,10 +66,6 @@ func (o *certificateFlags) check() error {
 	if o.Service == "" || !strings.Contains(o.Service, "/") {
 		return fmt.Errorf("--service %q: must be namespace/name", o.Service)
 	}
-	var err error
-	if o.Profile, err = certs.NewProfile(o.minVersion, o.suites, o.curves); err != nil {
-		return err
-	}
-	_, err = certs.ServiceNames(o.Service)
+	_, err := certs.ServiceNames(o.Service)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.dev/usher/certs"
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/server"
@@ -79,6 +80,9 @@ func (o *serveOptions) parse(set *pflag.FlagSet, suites *flags.Suites) (err erro
 	}
 	o.Cluster, o.Certificates, o.Callers, o.Audit = o.clusterSource.From(), o.certificates.Certificates, o.callers.Options, o.audit.Options
 	o.Certificates.Managed = o.certificates.managed()
+	if o.Certificates.Profile, err = certs.NewProfile(o.certificates.minVersion, o.certificates.suites, o.certificates.curves); err != nil {
+		return err
+	}
 	return o.check(set)
 }
 
