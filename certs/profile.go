@@ -79,7 +79,8 @@ func suiteOf(name string) (id uint16, of13 bool, err error) {
 	for _, id := range forwardSecret {
 		known = append(known, tls.CipherSuiteName(id))
 	}
-	return 0, false, fmt.Errorf("--tls-cipher-suites %s: must be some of those with forward secrecy and authenticated encryption: %s", name, strings.Join(known, ", "))
+	return 0, false, fmt.Errorf("--tls-cipher-suites %s: must be some of those with forward secrecy and authenticated encryption: %s",
+		name, strings.Join(known, ", "))
 }
 
 // openSSL returns the name that OpenSSL has for a suite, such as ECDHE-RSA-AES128-GCM-SHA256.

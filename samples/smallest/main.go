@@ -30,7 +30,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := http.Server{Addr: ":8443", Handler: handler, TLSConfig: certs.TLSConfig(source.GetCertificate, certs.Profile{}), ReadHeaderTimeout: 10 * time.Second}
+	offered := certs.TLSConfig(source.GetCertificate, certs.Profile{})
+	server := http.Server{Addr: ":8443", Handler: handler, TLSConfig: offered, ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.ListenAndServeTLS("", ""))
 }
 
