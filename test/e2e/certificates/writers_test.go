@@ -18,7 +18,7 @@ import (
 // so, and usher writes no more often than there is something to put back. Who comes first is not drawn: a seed makes the
 // same changes, but not at the same moments.
 func TestTwoWriters(t *testing.T) {
-	ctx := cluster.Within(t, time.Minute)
+	ctx := cluster.Within(t, 5*time.Minute)
 	w := &writer{t: t, rnd: kubetest.Random(t), admin: cluster.Admin()}
 	original := w.get(ctx)
 	began := writes(ctx, t)
