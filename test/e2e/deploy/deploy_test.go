@@ -186,7 +186,9 @@ func TestPods(t *testing.T) {
 		promise(t, o, replicas >= 2 && len(budget) == 1 && budget[0].Spec.MinAvailable.IntVal == replicas-1,
 			"two replicas or more, of which one may be drained")
 		rolling := o.rollout.Spec.Strategy.RollingUpdate
-		promise(t, o, rolling.MaxUnavailable.IntVal == 0 && rolling.MaxSurge.IntVal == 1, "maxUnavailable: 0, maxSurge: 1")
+		shared := o.service.HostNetwork // with the node: it has each port once
+		promise(t, o, rolling.MaxSurge.IntVal == 1 && rolling.MaxUnavailable.IntVal == 0 && !shared || rolling.MaxSurge.IntVal == 0 && rolling.MaxUnavailable.IntVal == 1 && shared,
+			"maxUnavailable: 0, maxSurge: 1; with hostNetwork the opposite")
 		quota := must(one[corev1.ResourceQuota](o, "ResourceQuota", "critical-pods"))
 		promise(t, o, quota.Spec.Hard.Pods().Value() >= int64(4*replicas), "the quota must allow four times the replicas")
 	}
