@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+	"go.yaml.in/yaml/v2"
 	kjson "sigs.k8s.io/json"
 
 	"usher.dev/usher/internal/answer"
@@ -16,7 +17,8 @@ func yamlOf(object []byte) string {
 	if kjson.UnmarshalCaseSensitivePreserveInts(object, &value) != nil {
 		return ""
 	}
-	return asYAML(value)
+	text, _ := yaml.Marshal(value)
+	return string(text)
 }
 
 // Diff is the unified diff of two JSON objects as YAML; empty if they are the same.
