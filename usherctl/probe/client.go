@@ -27,7 +27,8 @@ type Exchange struct {
 	Method string
 	Header map[string]string
 	Body   []byte
-	made   string // the command that makes a body which is too long to print
+	before string // the command that makes what was sent before the body
+	shown  string // the command that shows it, if it is none of curl
 	Code   int
 	Answer []byte
 	Err    error
@@ -47,6 +48,8 @@ type client struct {
 	http *http.Client
 	hook *Hook
 	left atomic.Int64
+	// crashed is the first exchange since it was last emptied whose answer says that the handler has failed.
+	crashed atomic.Pointer[Exchange]
 }
 
 // newClient returns a client that sends whatever the certificate says: the test certificate is about that.
@@ -104,6 +107,9 @@ func (c *client) stream(ctx context.Context, x *Exchange, body io.Reader) *Excha
 	x.Code = response.StatusCode
 	x.Answer, x.Err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	x.Took = time.Since(started)
+	if a := x.read(); a != nil && a.crash() {
+		c.crashed.CompareAndSwap(nil, x)
+	}
 	return x
 }
 
@@ -166,7 +172,10 @@ const maxShown = 8 << 10
 
 // Curl returns the request as a command for a shell, with the body in a file if one is named, or "" if it cannot be said in one.
 func (x *Exchange) Curl(at, file string) string {
-	command := "curl -sk"
+	command := "curl -sSk"
+	if x.shown != "" {
+		return x.shown
+	}
 	if x.Method != http.MethodPost {
 		return command + " -X " + x.Method + " " + report.Word(at)
 	}
@@ -181,11 +190,11 @@ func (x *Exchange) Curl(at, file string) string {
 	}
 	command += " --data-binary "
 	switch {
-	case x.made != "":
-		return x.made + " | " + command + "@- " + report.Word(at)
+	case x.before != "" && file != "":
+		return "{ " + x.before + "; cat " + report.Word(file) + "; } | " + command + "@- " + report.Word(at)
 	case file != "":
 		return command + report.Word("@"+file) + " " + report.Word(at)
-	case len(x.Body) > maxShown || !printableText(x.Body):
+	case x.before != "" || len(x.Body) > maxShown || !printableText(x.Body):
 		return ""
 	}
 	return command + report.Word(string(x.Body)) + " " + report.Word(at)

@@ -27,11 +27,12 @@ import (
 type options struct {
 	url, kind, file, address, caFile, serverName string
 	samples                                      []string
-	run, output, save                            string
+	webhooks                                     []string
+	run, skip, output, save                      string
 	list, yes                                    bool
 	bound                                        Bound
 	cluster                                      flags.Cluster
-	chosen                                       *regexp.Regexp
+	chosen, skipped                              *regexp.Regexp
 }
 
 const help = `Test an admission webhook from outside: send it what an API server sends, and what others could, and check each answer.
@@ -82,6 +83,8 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.serverName, "server-name", "", "name in its certificate (default: that of the Service, or of the URL)")
 	set.StringSliceVar(&o.samples, "sample", nil, "files of objects for which it is called, and of the definitions of custom resources")
 	set.StringVar(&o.run, "run", "", "run only the tests whose names this regular expression matches")
+	set.StringVar(&o.skip, "skip", "", "leave out the tests whose names this regular expression matches")
+	set.StringSliceVar(&o.webhooks, "webhook", nil, "names of the webhooks of the configuration that are probed (default: all)")
 	set.BoolVar(&o.list, "list", false, "print the tests with their reasons, as text or json, and send nothing")
 	set.StringVar(&o.save, "save", "", "directory for the bodies of requests that show a failure; the commands for curl then name these files")
 	set.StringVarP(&o.output, "output", "o", "text", "text, json or junit")
@@ -95,6 +98,9 @@ func (o *options) addTo(set *pflag.FlagSet) {
 func (o *options) check(names []string) (err error) {
 	if o.chosen, err = regexp.Compile(o.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
+	}
+	if o.skipped, err = regexp.Compile(o.skip); err != nil {
+		return fmt.Errorf("--skip: %w", err)
 	}
 	given := len(names)
 	for _, value := range []string{o.url, o.file} {
@@ -138,24 +144,66 @@ func probe(ctx context.Context, env tool.Env, o options, names []string) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range hooks {
-		h.OnlyDryRuns = len(names) > 0
-		if err := h.addSamples(ctx, given, h.OnlyDryRuns); err != nil {
-			return err
-		}
-		defer h.close()
+	all := hooks
+	if hooks, err = o.named(all); err != nil {
+		return err
 	}
 	if err := announce(env, o, hooks, names); err != nil {
 		return err
 	}
-	tests := slices.DeleteFunc(Tests(), func(t Test) bool { return !o.chosen.MatchString(t.Name) })
-	var reports []report.Report
+	for _, h := range hooks {
+		h.OnlyDryRuns = len(names) > 0
+		if err := h.addSamples(ctx, given, h.OnlyDryRuns, all...); err != nil {
+			return err
+		}
+		defer h.close()
+	}
+	reports, err := o.runAll(ctx, env, hooks)
+	if err != nil {
+		return err
+	}
+	return report.ExitOfReview(reports).Err("some tests could not be judged")
+}
+
+// named returns the webhooks that --webhook names.
+func (o *options) named(all []*registered) (chosen []*registered, err error) {
+	var names []string
+	for _, h := range all {
+		names = append(names, h.Name)
+		if len(o.webhooks) == 0 || slices.Contains(o.webhooks, h.Name) {
+			chosen = append(chosen, h)
+		}
+	}
+	for _, name := range o.webhooks {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("--webhook %s: there is none of this name, but %s", name, report.List(names))
+		}
+	}
+	return chosen, nil
+}
+
+// tests returns the tests that --run and --skip choose.
+func (o *options) tests() []Test {
+	return slices.DeleteFunc(Tests(), func(t Test) bool {
+		return !o.chosen.MatchString(t.Name) || o.skip != "" && o.skipped.MatchString(t.Name)
+	})
+}
+
+// runAll runs the tests of webhooks, and prints the results.
+func (o *options) runAll(ctx context.Context, env tool.Env, hooks []*registered) (reports []report.Report, err error) {
+	slow := map[string]bool{} // addresses that had the test slow-clients
 	var all tally
 	for _, h := range hooks {
 		if o.output == "text" {
 			h.printHead(env)
 		}
-		Run(ctx, &h.Hook, tests, o.bound, func(res Result) {
+		address := ""
+		if u, err := url.Parse(h.URL); err == nil {
+			address = hostOf(u)
+		}
+		h.slowTested = slow[address]
+		Run(ctx, &h.Hook, o.tests(), o.bound, func(res Result) {
+			slow[address] = slow[address] || res.Test.slow && res.NotJudged == ""
 			all.add(res)
 			reports = append(reports, res.Report())
 			if o.output == "text" {
@@ -168,10 +216,7 @@ func probe(ctx context.Context, env tool.Env, o options, names []string) error {
 	} else {
 		err = report.Write(env.Out, o.output, "usherctl probe", slices.Values(reports))
 	}
-	if err != nil {
-		return err
-	}
-	return report.ExitOfReview(reports).Err("some tests could not be judged")
+	return reports, err
 }
 
 // hooks returns the webhooks that the flags name.
@@ -256,6 +301,12 @@ func (h *registered) printHead(env tool.Env) {
 	for _, s := range h.Samples {
 		env.Say("  sends " + s.Source)
 	}
+	for _, s := range h.Updates {
+		env.Say("  sends " + s.Source)
+	}
+	for _, s := range h.notes {
+		env.Say("  " + s)
+	}
 	for _, s := range h.uncalled {
 		env.Say("  not called for " + s)
 	}
@@ -263,7 +314,7 @@ func (h *registered) printHead(env tool.Env) {
 
 // printTests prints what is tested.
 func printTests(env tool.Env, o options) error {
-	tests := slices.DeleteFunc(Tests(), func(t Test) bool { return !o.chosen.MatchString(t.Name) })
+	tests := o.tests()
 	if o.output == "json" {
 		type listed struct {
 			Name string   `json:"name"`

@@ -32,6 +32,28 @@ func generateName(r *run) {
 	}
 }
 
+// updates sends the updates of the samples.
+func updates(r *run) {
+	if len(r.hook.Updates) == 0 {
+		r.skip("it is not called for updates of the samples")
+	}
+	for _, s := range r.hook.Updates {
+		a, x := r.client.review(r, s.Review)
+		switch {
+		case x.unsent():
+		case a == nil:
+			r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
+		case a.crash():
+			r.fail(x, "%s is %s: the handler fails", s.Source, a.verdict())
+		default:
+			r.result.Decisions = append(r.result.Decisions, s.Source+" is "+a.decision())
+			if _, err := apply(s.Review, a.Review.Response.Patch); err != nil {
+				r.fail(x, "the patch for %s does not apply: %v", s.Source, err)
+			}
+		}
+	}
+}
+
 func dryRun(r *run) {
 	if r.hook.OnlyDryRuns {
 		r.skip("all requests are dry runs")

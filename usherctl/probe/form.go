@@ -17,7 +17,10 @@ func answers(r *run) {
 		answer, x := r.client.review(r, s.Review)
 		var body map[string]any
 		switch {
+		case answer != nil && answer.crash():
+			r.fail(x, "%s is %s: the handler fails", s.Source, answer.verdict())
 		case answer != nil:
+			r.result.Decisions = append(r.result.Decisions, s.Source+" is "+answer.decision())
 		case x.Err != nil || x.Code != http.StatusOK:
 			r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
 		case utiljson.Unmarshal(x.Answer, &body) != nil:
@@ -28,7 +31,22 @@ func answers(r *run) {
 	}
 }
 
+// old is the version whose answers the API server hardly verifies.
+const old = "admission.k8s.io/v1beta1"
+
+// verified reports whether the API server verifies the form of answers to the samples. If not, it says so.
+func (r *run) verified() bool {
+	if r.sample.Review["apiVersion"] == old {
+		r.skip("it is registered for v1beta1 alone, in which the API server does not verify this")
+		return false
+	}
+	return true
+}
+
 func uid(r *run) {
+	if !r.verified() {
+		return
+	}
 	for _, a := range r.answered() {
 		asked, _ := ReadReview(a.Exchange.Body)
 		if want, got := text(asked.request(), "uid"), string(a.Review.Response.UID); got != want {
@@ -39,6 +57,9 @@ func uid(r *run) {
 }
 
 func version(r *run) {
+	if !r.verified() {
+		return
+	}
 	for _, a := range r.answered() {
 		if a.Review.Kind != "AdmissionReview" || a.Review.APIVersion != "admission.k8s.io/v1" {
 			r.fail(a.Exchange, "the answer has apiVersion %q and kind %q; want those of the review, admission.k8s.io/v1 and AdmissionReview",
@@ -53,17 +74,16 @@ func v1beta1(r *run) {
 		r.skip("it is not registered for v1beta1")
 		return
 	}
-	const old = "admission.k8s.io/v1beta1"
 	review := r.sample.Review.with(func(map[string]any) {})
 	review["apiVersion"] = old
 	a, x := r.client.review(r, review)
 	switch {
 	case a == nil:
 		r.fail(x, "it is registered for v1beta1, and does not answer it: %s", x.Outcome())
-	case a.Review.APIVersion != old:
+	case a.Review.APIVersion != old && a.Review.APIVersion != "": // which the API server takes for its own
 		r.fail(x, "a review of v1beta1 is answered with apiVersion %q", a.Review.APIVersion)
 	case !a.same(r.was):
-		r.fail(x, "by v1 it is %s, and by v1beta1 %s", r.was.verdict(), a.verdict())
+		r.fail(x, "at first it is %s, and by v1beta1 %s", r.was.verdict(), a.verdict())
 	}
 }
 
@@ -78,8 +98,8 @@ func refusal(r *run) {
 		switch status := response.Result; {
 		case status == nil || status.Message == "":
 			r.fail(a.Exchange, "the refusal has no message: set response.status.message")
-		case status.Code != 0 && (status.Code < 400 || status.Code > 599):
-			r.fail(a.Exchange, "the refusal has status.code %d: an error has 400 to 599", status.Code)
+		case status.Code != 0 && (status.Code < 400 || status.Code > 499):
+			r.fail(a.Exchange, "the refusal has status.code %d: that of a request has 400 to 499", status.Code)
 		}
 	}
 	switch {

@@ -41,6 +41,8 @@ var mutants = []struct{ test, file, old, now string }{
 	{"endless", "handlers/handlers.go", `maxBody = 7 << 20`, `maxBody = 1 << 40`},
 	{"compressed", "handlers/handlers.go", `review, err := read(`, `if r.Header.Get("Content-Encoding") != "" { panic("compressed") }; review, err := read(`},
 	{"get", "main.go", `mux.Handle("POST /mutate-pods"`, `mux.HandleFunc("GET /mutate-pods", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) }); mux.Handle("POST /mutate-pods"`},
+	{"update", "handlers/handlers.go", decideAt,
+		`if req.Operation == "UPDATE" && req.SubResource == "status" && !strings.Contains(string(req.OldObject.Raw), "capacity") { panic("no status") };` + decideAt},
 	{"delete", "handlers/handlers.go", decideAt, `if req.Operation == "DELETE" { panic("no object") };` + decideAt},
 	{"no-old-object", "handlers/handlers.go", decideAt, `if req.Operation == "DELETE" && req.OldObject.Raw == nil { panic("no old object") };` + decideAt},
 	{"collection", "handlers/handlers.go", decideAt, `if req.Operation == "DELETE" && req.Name == "" { panic("no name") };` + decideAt},
@@ -153,15 +155,15 @@ func served(t *testing.T, dir string) string {
 }
 
 // samplesFor are the samples of each webhook of a configuration; to make them takes an engine each.
-func samplesFor(t *testing.T) map[string][]Sample {
+func samplesFor(t *testing.T) map[string]*registered {
 	t.Helper()
-	all := map[string][]Sample{}
+	all := map[string]*registered{}
 	for _, h := range hooksIn(t, own, "https://127.0.0.1:1") {
 		if err := h.addSamples(t.Context(), requests.ReadFiles(nowhere, []string{"testdata/samples.yaml"}, false), false); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(h.close)
-		all[h.Configuration+h.Name] = h.Samples
+		all[h.Configuration+h.Name] = h
 	}
 	return all
 }
@@ -180,11 +182,12 @@ func hooksIn(t *testing.T, dir, address string) []*registered {
 }
 
 // probed returns the tests that fail of the webhooks of a folder, with the reasons, and those that are not judged.
-func probed(t *testing.T, dir string, samples map[string][]Sample) (failed, notJudged []string, reasons string) {
+func probed(t *testing.T, dir string, samples map[string]*registered) (failed, notJudged []string, reasons string) {
 	t.Helper()
 	address := served(t, dir)
 	for _, h := range hooksIn(t, dir, address) {
-		h.Samples = samples[h.Configuration+h.Name]
+		of := samples[h.Configuration+h.Name]
+		h.Samples, h.Updates = of.Samples, of.Updates
 		Run(t.Context(), &h.Hook, Tests(), Bound{400, 5 * time.Minute, 12 * time.Second}, func(res Result) {
 			name := res.Test.Name
 			if len(res.Failures) > 0 && !slices.Contains(failed, name) {

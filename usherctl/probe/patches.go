@@ -1,16 +1,23 @@
 package probe
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4" // by which the API server applies patches
+	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 func noPatch(r *run) {
+	if !r.verified() {
+		return
+	}
 	if r.hook.Mutates {
 		r.skip("it is a mutating webhook")
 		return
@@ -24,6 +31,9 @@ func noPatch(r *run) {
 }
 
 func patchType(r *run) {
+	if !r.verified() {
+		return
+	}
 	if !r.hook.Mutates {
 		r.skip("it is a validating webhook")
 		return
@@ -91,11 +101,72 @@ func (r *run) changes() bool {
 		r.skip("it is a validating webhook")
 		return false
 	}
-	if !slices.ContainsFunc(r.answered(), func(a *Answer) bool { return len(a.Review.Response.Patch) > 0 }) {
+	if !r.changed() {
 		r.notJudged("it changes none of the samples: pass an object that it changes with --sample FILE")
 		return false
 	}
 	return true
+}
+
+// changed reports whether the API server stores one of the samples in another form than without the webhook, or cannot apply its patch.
+func (r *run) changed() bool {
+	for i, a := range r.plain {
+		if a == nil || len(a.Review.Response.Patch) == 0 {
+			continue
+		}
+		s := r.hook.Samples[i]
+		if now, err := a.applied(); err != nil || !s.same(r, s.Review.object(), now) {
+			return true
+		}
+	}
+	return false
+}
+
+// same reports whether the API server stores two forms of the object of a sample in the same form.
+func (s Sample) same(ctx context.Context, one, other map[string]any) bool {
+	return reflect.DeepEqual(one, other) || reflect.DeepEqual(s.stored(ctx, one), s.stored(ctx, other))
+}
+
+// stored returns an object as the API server stores it, as far as that is known, without nulls and what it sets itself.
+func (s Sample) stored(ctx context.Context, object map[string]any) any {
+	if raw, err := json.Marshal(object); err == nil && s.Judge != nil {
+		var now map[string]any
+		if stored, refused, _ := s.Judge(ctx, raw); refused == "" && utiljson.Unmarshal(stored, &now) == nil && now != nil {
+			object = now
+		}
+	}
+	if object == nil { // of a deletion
+		return nil
+	}
+	object = runtime.DeepCopyJSON(object)
+	for _, key := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
+		delete(at(object, "metadata"), key)
+	}
+	if text(s.Review.request(), "operation") == "CREATE" {
+		delete(object, "status")
+	}
+	return withoutNulls(object)
+}
+
+// withoutNulls returns a value without nulls, and without objects that held nothing else.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		had := len(value)
+		for key, v := range value {
+			if value[key] = withoutNulls(v); value[key] == nil {
+				delete(value, key)
+			}
+		}
+		if had > 0 && len(value) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range value {
+			value[i] = withoutNulls(value[i])
+		}
+	}
+	return value
 }
 
 func patchApplies(r *run) {
@@ -130,6 +201,9 @@ func patchApplies(r *run) {
 	}
 }
 
+// kept is the value of the fields that unknownFields adds.
+const kept = "kept"
+
 // unknownFields adds fields to the object wherever it has some, and looks for them afterwards.
 func unknownFields(r *run) {
 	if !r.changes() {
@@ -139,16 +213,16 @@ func unknownFields(r *run) {
 	looked := false
 	for _, s := range r.hook.Samples {
 		review := s.Review.withObject(func(object map[string]any) {
-			object[key] = "kept"
-			at(object, "metadata", "labels")[ofOthers] = "kept"
-			at(object, "metadata", "annotations")[ofOthers] = "kept"
+			object[key] = kept
+			at(object, "metadata", "labels")[ofOthers] = kept
+			at(object, "metadata", "annotations")[ofOthers] = kept
 			if spec, is := object["spec"].(map[string]any); is {
-				spec[key] = map[string]any{"a": "kept"}
+				spec[key] = map[string]any{"a": kept}
 			}
 			_, all := containers(object)
 			for _, c := range all {
 				if c, is := c.(map[string]any); is {
-					c[key] = []any{"kept"}
+					c[key] = []any{kept}
 				}
 			}
 		})
@@ -157,41 +231,56 @@ func unknownFields(r *run) {
 			continue
 		}
 		looked = true
-		lost := missing("", review.object(), object, key)
-		if lost == "" {
-			lost = missing("", review.object(), object, ofOthers)
+		fields := map[bool][]string{} // whether the test added them
+		for _, path := range lost("", review.object(), object) {
+			added := strings.Contains(path, key) || strings.Contains(path, ofOthers)
+			fields[added] = append(fields[added], path)
 		}
-		if lost != "" {
-			r.fail(x, "of %s, %s is lost: patch what you change, and not what you have decoded", s.Source, lost)
-			return
+		if len(fields[true]) == 0 {
+			continue // what is lost of the sample may have been removed on purpose
 		}
+		text := fields[true][0] + ", which the test added"
+		if own := fields[false]; len(own) > 0 {
+			text = strings.Join(own[:min(len(own), 5)], ", ") + ", and " + text
+		}
+		r.fail(x, "%s loses %s: patch what you change, and not what you have decoded", s.Source, text)
+		return
 	}
 	if !looked {
 		r.notJudged("no sample with fields that no version of Kubernetes has is allowed, with a patch that applies")
 	}
 }
 
-// missing returns the path of the first field of a name that is in a value and not in another one.
-func missing(path string, before, after any, key string) string {
+// lost returns the paths of the fields that are in a value and not in another one, in order, and of values that the test added and that are others.
+func lost(path string, before, after any) (all []string) {
 	switch before := before.(type) {
 	case map[string]any:
 		now, _ := after.(map[string]any)
-		for k, value := range before {
-			if at := path + "/" + k; k == key && !reflect.DeepEqual(now[k], value) {
-				return at
-			} else if lost := missing(at, value, now[k], key); k != key && lost != "" {
-				return lost
+		for _, key := range slices.Sorted(maps.Keys(before)) {
+			value := before[key]
+			switch is := now[key]; {
+			case is != nil:
+				all = append(all, lost(path+"/"+key, value, is)...)
+			case withoutNulls(runtime.DeepCopyJSONValue(value)) != nil && !reflect.DeepEqual(value, map[string]any{}):
+				all = append(all, path+"/"+key)
 			}
 		}
 	case []any:
 		now, _ := after.([]any)
 		for i, value := range before {
-			if lost := missing(fmt.Sprintf("%s/%d", path, i), value, named(now, value, i), key); lost != "" {
-				return lost
+			at := fmt.Sprintf("%s/%d", path, i)
+			if is := named(now, value, i); is != nil {
+				all = append(all, lost(at, value, is)...)
+			} else {
+				all = append(all, at)
 			}
 		}
+	case string:
+		if before == kept && after != kept {
+			all = append(all, path)
+		}
 	}
-	return ""
+	return all
 }
 
 // named returns the element of a list that has the name of another one, or else the i-th.
@@ -260,13 +349,13 @@ func idempotent(r *run) {
 	}
 	for _, s := range r.hook.Samples {
 		if object, _ := r.patched(s.Review); object != nil {
-			r.unchanged(s.Source, s.Review.with(func(q map[string]any) { q["object"] = object }), object)
+			r.unchanged(s, s.Source, s.Review.with(func(q map[string]any) { q["object"] = object }), object)
 		}
 	}
 }
 
 // unchanged fails unless a review of an object that was changed already is allowed and changes nothing.
-func (r *run) unchanged(source string, review Review, object map[string]any) {
+func (r *run) unchanged(s Sample, source string, review Review, object map[string]any) {
 	a, x := r.client.review(r, review)
 	switch {
 	case len(r.result.Failures) > 0, x.unsent():
@@ -282,7 +371,7 @@ func (r *run) unchanged(source string, review Review, object map[string]any) {
 	switch {
 	case err != nil:
 		r.fail(x, "%s, changed already, gets a patch that does not apply: %v", source, err)
-	case !reflect.DeepEqual(again, object):
+	case !s.same(r, again, object):
 		r.fail(x, "%s, changed already, is changed again: %s", source, short(string(a.Review.Response.Patch)))
 	}
 }
@@ -311,7 +400,7 @@ func rounds(r *run) {
 		if text(s.Review.request(), "operation") == "CREATE" {
 			at(now, "metadata")["name"] = "probe-renamed"
 		}
-		r.unchanged(s.Source+", as it is stored under another name", s.Review.with(func(q map[string]any) {
+		r.unchanged(s, s.Source+", as it is stored under another name", s.Review.with(func(q map[string]any) {
 			q["object"], q["name"] = now, at(now, "metadata")["name"]
 		}), now)
 	}

@@ -62,6 +62,9 @@ func (res Result) print(to io.Writer, style report.Style, save string) {
 			fmt.Fprintf(&b, "       %s\n", printable.Line(strings.TrimSuffix(text, "\n")))
 		}
 	}
+	for _, text := range res.Decisions {
+		fmt.Fprintf(&b, "       %s\n", printable.Line(text))
+	}
 	if len(res.Failures) > 0 {
 		fmt.Fprintf(&b, "       why:  %s %s\n", res.Test.Why, res.Hook.consequence())
 		for _, from := range res.Test.From {

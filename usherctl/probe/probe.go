@@ -7,7 +7,11 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -28,7 +32,9 @@ type Hook struct {
 	Versions      []string       // admissionReviewVersions
 	OnlyDryRuns   bool           // all requests are
 	unregistered  bool           // no configuration is known
+	slowTested    bool           // another webhook at its address had the test slow-clients
 	Samples       []Sample       // requests for which it is called, the first is the most usual one
+	Updates       []Sample       // of the same objects, for which it is called
 }
 
 // Sample is an object for which the webhook is called.
@@ -51,8 +57,9 @@ type Result struct {
 	Test      Test
 	Hook      *Hook
 	Failures  []Failure
-	NotJudged string // why the test says nothing
-	Skipped   string // why the test is not for such a webhook
+	Decisions []string // what the webhook decided about each sample
+	NotJudged string   // why the test says nothing
+	Skipped   string   // why the test is not for such a webhook
 }
 
 // run is one test of one webhook while it runs.
@@ -103,16 +110,38 @@ func (a *Answer) applied() (map[string]any, error) {
 	return apply(asked, a.Review.Response.Patch)
 }
 
+// crash reports whether a refusal says that the handler has failed: frameworks recover panics, and answer so.
+func (a *Answer) crash() bool {
+	r := a.Review.Response
+	return !r.Allowed && r.Result != nil &&
+		(r.Result.Code >= 500 || strings.Contains(r.Result.Message, "panic:") || strings.Contains(r.Result.Message, "runtime error"))
+}
+
 // verdict describes an answer in a few words.
 func (a *Answer) verdict() string {
 	r := a.Review.Response
 	switch {
 	case !r.Allowed:
+		if r.Result != nil && r.Result.Code != 0 {
+			return fmt.Sprintf("refused, %d %q", r.Result.Code, message(r.Result))
+		}
 		return fmt.Sprintf("refused, %q", message(r.Result))
 	case len(r.Patch) > 0:
 		return fmt.Sprintf("allowed with the patch %s", short(string(r.Patch)))
 	}
 	return "allowed without a patch"
+}
+
+// decision describes what the API server takes from an answer.
+func (a *Answer) decision() string {
+	var operations []any
+	switch r := a.Review.Response; {
+	case r.Allowed && len(r.Patch) > 0 && json.Unmarshal(r.Patch, &operations) == nil:
+		return fmt.Sprintf("changed, operations: %d", len(operations))
+	case r.Allowed:
+		return "allowed"
+	}
+	return a.verdict()
 }
 
 func message(s *metav1.Status) string {
@@ -136,30 +165,31 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 	defer c.http.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, bound.Time)
 	defer cancel()
-	var plain []*Answer
-	for _, s := range hook.Samples {
-		answer, _ := c.review(ctx, s.Review)
-		plain = append(plain, answer)
+	if err := hook.reach(ctx); err != nil {
+		report(Result{Test: Test{Name: "all"}, Hook: hook, NotJudged: fmt.Sprintf("nothing listens there: %v", err)})
+		return
 	}
-	unsteady := false
-	for i, s := range hook.Samples {
-		if again, _ := c.review(ctx, s.Review); again != nil && plain[i] != nil && !again.same(plain[i]) {
-			unsteady = true
-		}
+	plain, unsteady := c.plain(ctx)
+	slow := func(r *run) { r.skip("it was tested with another webhook at this address") }
+	if !hook.slowTested && slices.ContainsFunc(plain, func(a *Answer) bool { return a != nil }) {
+		slow = startSlow(ctx, c, bound.Patience)
 	}
-	slow := startSlow(ctx, c, bound.Patience)
 	left := 0
 	for _, t := range tests {
 		r := &run{Context: ctx, hook: hook, client: c, plain: plain, unsteady: unsteady, result: Result{Test: t, Hook: hook}}
 		r.choose()
+		c.crashed.Store(nil)
 		switch {
-		case t.slow:
-			slow(r)
 		case !t.first && r.was == nil:
 			left++
 			continue
+		case t.slow:
+			slow(r)
 		default:
 			t.run(r)
+		}
+		if x := c.crashed.Load(); x != nil && len(r.result.Failures) == 0 {
+			r.fail(x, "a request that it sends is %s: the handler fails", x.read().verdict())
 		}
 		if ctx.Err() != nil {
 			r.result.Failures = nil // what was cut short is no fault of the webhook
@@ -174,6 +204,37 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 	}
 }
 
+// reach returns an error if nothing listens at the address of the webhook.
+func (h *Hook) reach(ctx context.Context) error {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return err
+	}
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", hostOf(u))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// plain returns the answers to the samples, nil for those that have none or on which the handler fails, and whether they change if they are
+// asked for again.
+func (c *client) plain(ctx context.Context) (all []*Answer, unsteady bool) {
+	for _, s := range c.hook.Samples {
+		answer, _ := c.review(ctx, s.Review)
+		if answer != nil && answer.crash() {
+			answer = nil // see the test answer
+		}
+		all = append(all, answer)
+	}
+	for i, s := range c.hook.Samples {
+		if again, _ := c.review(ctx, s.Review); again != nil && all[i] != nil && !again.same(all[i]) {
+			unsteady = true
+		}
+	}
+	return all, unsteady
+}
+
 // choose chooses the sample that most tests send.
 func (r *run) choose() {
 	for _, allowed := range []bool{true, false} {
@@ -186,10 +247,14 @@ func (r *run) choose() {
 }
 
 func unanswered(h *Hook) string {
-	if len(h.Samples) == 0 {
+	switch {
+	case len(h.Samples) > 0:
+	case len(h.Versions) == 0 && !h.unregistered:
+		return "its configuration has no admissionReviewVersions, without which admissionregistration.k8s.io/v1 calls it for nothing"
+	default:
 		return "no sample is known for which it is called: pass one with --sample FILE"
 	}
-	return "it does not answer " + h.Samples[0].Source + ": see the test answer"
+	return "it does not decide upon " + h.Samples[0].Source + ": see the test answer"
 }
 
 // Bound bounds what is sent to one webhook.

@@ -56,8 +56,8 @@ func TestCurl(t *testing.T) {
 		x    Exchange
 		want string
 	}{
-		{Exchange{Method: "GET"}, "curl -sk -X GET " + at},
-		{Exchange{Method: "POST", Body: []byte(`{"a":"it's"}`)}, `curl -sk -H 'Content-Type: application/json' --data-binary '{"a":"it'\''s"}' ` + at},
+		{Exchange{Method: "GET"}, "curl -sSk -X GET " + at},
+		{Exchange{Method: "POST", Body: []byte(`{"a":"it's"}`)}, `curl -sSk -H 'Content-Type: application/json' --data-binary '{"a":"it'\''s"}' ` + at},
 		{Exchange{Method: "POST", Body: []byte("\x1f\x8b")}, ""},
 		{Exchange{Method: "POST", Body: make([]byte, maxShown+1)}, ""},
 	} {

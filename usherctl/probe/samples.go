@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -28,13 +29,22 @@ const maxSamples = 2
 
 // addSamples adds to a webhook the requests for which the API server calls it, by its own code: of the given objects all, and of those that are
 // shipped the first.
-func (c *registered) addSamples(ctx context.Context, given []requests.Document, dryRun bool) error {
+// Others, mutating ones, change an object before a validating one gets it.
+func (c *registered) addSamples(ctx context.Context, given []requests.Document, dryRun bool, others ...*registered) error {
 	plain, err := engine.New(ctx, engine.Cluster{Objects: c.cluster(given)})
 	if err != nil {
 		return err
 	}
 	c.close = plain.Close
-	calling, err := engine.New(ctx, engine.Cluster{Objects: append(c.cluster(given), c.configuration)})
+	objects := append(c.cluster(given), c.configuration)
+	for i, h := range others {
+		if h.Mutates && !c.Mutates {
+			configuration := h.configuration.DeepCopy()
+			configuration.SetName(fmt.Sprintf("probe-before-%d", i)) // each has one webhook of an object
+			objects = append(objects, configuration)
+		}
+	}
+	calling, err := engine.New(ctx, engine.Cluster{Objects: objects, Webhook: c.after(others)})
 	if err != nil {
 		return err
 	}
@@ -43,7 +53,7 @@ func (c *registered) addSamples(ctx context.Context, given []requests.Document, 
 		if isDefinition(d) {
 			continue
 		}
-		if s, called := sampleOf(ctx, calling, plain, d, dryRun); called {
+		if s, called := c.sampleOf(ctx, calling, plain, d, dryRun); called {
 			c.Samples = append(c.Samples, s)
 		} else {
 			c.uncalled = append(c.uncalled, d.Source)
@@ -58,7 +68,7 @@ func (c *registered) addSamples(ctx context.Context, given []requests.Document, 
 			break
 		}
 		d.JSON = labelled(d.JSON, c.objects)
-		if s, called := sampleOf(ctx, calling, plain, d, dryRun); called {
+		if s, called := c.sampleOf(ctx, calling, plain, d, dryRun); called {
 			c.Samples = append(c.Samples, s)
 		}
 	}
@@ -125,40 +135,110 @@ var tried = []struct {
 	{admissionv1.Delete, "", "the deletion of"},
 }
 
-// sampleOf returns the request with an object for which the webhook is called.
-func sampleOf(ctx context.Context, calling, plain *engine.Engine, d requests.Document, dryRun bool) (Sample, bool) {
+// sampleOf returns the request with an object for which the webhook is called, and its updates for which it is.
+func (c *registered) sampleOf(ctx context.Context, calling, plain *engine.Engine, d requests.Document, dryRun bool) (s Sample, called bool) {
 	var object unstructured.Unstructured
 	if d.Err != nil || json.Unmarshal(d.JSON, &object.Object) != nil || object.GetKind() == "" {
 		return Sample{}, false
 	}
-	for _, t := range tried {
-		user, groups := "probe@example.com", []string{"system:authenticated"}
+	ask := func(operation admissionv1.Operation, subresource, what string, now, old []byte) (Sample, bool) {
+		request := engine.Request{Operation: operation, SubResource: subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
+			Namespace: object.GetNamespace(), User: "probe@example.com", Groups: []string{"system:authenticated"}, DryRun: dryRun,
+			New: operation == admissionv1.Create, Object: now, Old: old}
 		if object.GetKind() == "Node" {
-			user, groups = "system:node:"+object.GetName(), append(groups, "system:nodes")
+			request.User, request.Groups = "system:node:"+object.GetName(), append(request.Groups, "system:nodes")
 		}
-		request := engine.Request{Operation: t.operation, SubResource: t.subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
-			Namespace: object.GetNamespace(), User: user, Groups: groups, DryRun: dryRun, New: t.operation == admissionv1.Create}
-		if t.operation != admissionv1.Delete {
-			request.Object = d.JSON
+		return c.asked(ctx, calling, plain, request, fmt.Sprintf("%s %s %s", what, article(object.GetKind()), object.GetName()))
+	}
+	for _, t := range tried {
+		now, old := []byte(d.JSON), encoded(older(object))
+		switch t.operation {
+		case admissionv1.Create:
+			old = nil
+		case admissionv1.Delete:
+			now = nil
 		}
-		if t.operation != admissionv1.Create {
-			request.Old = older(object)
+		if s, called = ask(t.operation, t.subresource, t.what, now, old); called {
+			break
 		}
-		verdict := calling.Judge(ctx, request)
-		if len(verdict.Calls) == 0 {
-			continue
+	}
+	for _, u := range updatesOf(object) {
+		if s, called := ask(admissionv1.Update, u.subresource, u.what, encoded(u.now), encoded(u.old)); called {
+			c.Updates = append(c.Updates, s)
 		}
-		review, err := ReadReview(verdict.Calls[0].Review)
-		if err != nil {
+	}
+	if called {
+		c.missStatus(object)
+	}
+	return s, called
+}
+
+// asked returns the review that the webhook gets for a request.
+func (c *registered) asked(ctx context.Context, calling, plain *engine.Engine, request engine.Request, source string) (Sample, bool) {
+	for _, call := range calling.Judge(ctx, request).Calls {
+		review, err := ReadReview(call.Review)
+		if call.Name != c.registeredName() || call.Mutates != c.Mutates || err != nil {
 			continue
 		}
 		if object := review.object(); object != nil { // a DELETE has none
 			delete(at(object, "metadata"), "managedFields")
 		}
-		source := fmt.Sprintf("%s %s %s", t.what, article(object.GetKind()), object.GetName())
 		return Sample{Source: source, Review: review, Judge: judged(plain, request)}, true
 	}
 	return Sample{}, false
+}
+
+// after returns the answers of mutating webhooks. One without an answer that allows changes nothing, and that is noted.
+func (c *registered) after(others []*registered) engine.Webhook {
+	return func(ctx context.Context, called engine.Registered, review []byte) (engine.Answer, error) {
+		for _, h := range others {
+			if h.Name != called.Name || !called.Mutates || c.Mutates {
+				continue
+			}
+			x := h.Ask(ctx, review)
+			if a := x.read(); a != nil && a.Review.Response.Allowed {
+				return engine.Answer{Code: x.Code, Body: x.Answer}, nil
+			}
+			if note := fmt.Sprintf("sends what %s has not changed before: %s", h.Name, x.Outcome()); !slices.Contains(c.notes, note) {
+				c.notes = append(c.notes, note)
+			}
+			break
+		}
+		return engine.Answer{}, engine.ErrNoAnswer
+	}
+}
+
+// update is an update of an object.
+type update struct {
+	what, subresource string
+	now, old          *unstructured.Unstructured
+}
+
+// updatesOf returns the updates of an object that the test update sends.
+func updatesOf(object unstructured.Unstructured) []update {
+	changed, ended, bare := object.DeepCopy(), object.DeepCopy(), object.DeepCopy()
+	changed.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{"probe.example.com/changed": "true"}))
+	since := metav1.Unix(1_700_000_000, 0)
+	ended.SetDeletionTimestamp(&since)
+	ended.SetFinalizers([]string{"probe.example.com/b"})
+	held := ended.DeepCopy()
+	held.SetFinalizers([]string{"probe.example.com/a", "probe.example.com/b"})
+	delete(bare.Object, "status")
+	return []update{{"an update with an annotation of", "", changed, &object}, {"an update without a change of", "", &object, &object},
+		{"an update, while it is deleted, of", "", ended, held}, {"an update of the status of", "status", &object, bare}}
+}
+
+// missStatus says that the status of an object is in none of its updates.
+func (c *registered) missStatus(object unstructured.Unstructured) {
+	if status, is := object.Object["status"].(map[string]any); !is || len(status) == 0 {
+		return
+	}
+	for _, s := range c.Updates {
+		if is := (unstructured.Unstructured{Object: s.Review.object()}); is.GetName() == object.GetName() && is.GetKind() == object.GetKind() {
+			return // the API server keeps the status of what is updated
+		}
+	}
+	c.notes = append(c.notes, fmt.Sprintf("does not send the status of %s %s: no rule names its updates", article(object.GetKind()), object.GetName()))
 }
 
 // labelled returns an object with the labels that a selector asks for.
@@ -175,12 +255,16 @@ func labelled(raw json.RawMessage, s *metav1.LabelSelector) json.RawMessage {
 }
 
 // older returns the object as it may have been before an update.
-func older(object unstructured.Unstructured) []byte {
+func older(object unstructured.Unstructured) *unstructured.Unstructured {
 	old := object.DeepCopy()
 	annotations := old.GetAnnotations()
 	delete(annotations, "example.com/note")
 	old.SetAnnotations(annotations)
-	raw, err := old.MarshalJSON()
+	return old
+}
+
+func encoded(object *unstructured.Unstructured) []byte {
+	raw, err := object.MarshalJSON()
 	if err != nil {
 		panic(err) // it was read from JSON
 	}

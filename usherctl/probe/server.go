@@ -6,34 +6,42 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
+
+	"usher.dev/usher/usherctl/report"
 )
 
 const (
-	stalled = 16 // connections on which nothing comes
+	stalled = 18 // connections on which nothing comes
 	renewal = 14 * 24 * time.Hour
 )
 
-// startSlow opens connections that send half a review and then nothing, and returns the test of what has become of them.
+// slowKinds are what is sent on a connection before nothing comes, with verbs for the path and the host.
+var slowKinds = []struct{ name, sent string }{
+	{"half a body", "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{"},
+	{"half a header", "POST %s HTTP/1.1\r\nHost: %s\r\nContent-"},
+	{"a TLS handshake", ""},
+}
+
+// startSlow opens connections on which some of a review comes and then nothing, and returns the test of what has become of them.
 func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run) {
 	var connections []*tls.Conn
-	path, started := "/", time.Now()
-	if u, err := url.Parse(c.hook.URL); err == nil {
-		path = u.RequestURI()
-	}
+	started := time.Now()
 	opened := stalled
 	if c.left.Add(-stalled) < 0 {
 		opened = 0 // the bound leaves none for them
 	}
-	for range opened {
+	for i := range opened {
 		conn, err := dial(ctx, c.hook)
 		if err != nil {
 			break // each further one would take as long
 		}
-		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{",
-			path, c.hook.ServerName)
+		_, _ = io.WriteString(conn, c.hook.slowText(i))
 		connections = append(connections, conn)
 	}
 	return func(r *run) {
@@ -54,18 +62,50 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 		if r.was != nil {
 			r.sameFor("while others are slow", r.sample.Review)
 		}
-		open := 0
-		for _, conn := range connections {
-			if !ended(conn, started.Add(patience)) {
-				open++
+		var open []string
+		first := -1
+		for i, conn := range connections {
+			if name := slowKinds[i%len(slowKinds)].name; !ended(conn, started.Add(patience)) && !slices.Contains(open, name) {
+				open = append(open, name)
+				if first < 0 {
+					first = i
+				}
 			}
 		}
-		if open > 0 {
-			r.fail(nil, "%d of %d connections on which nothing came are open after %s: "+
-				"set ReadTimeout, or ReadHeaderTimeout and a deadline for bodies", open, stalled,
-				patience)
+		if len(open) > 0 {
+			r.fail(c.hook.slowExchange(first, patience), "connections are open %s after %s came and then nothing: "+
+				"set ReadTimeout, or ReadHeaderTimeout and a deadline for bodies", patience, strings.Join(open, ", or "))
 		}
 	}
+}
+
+// slowText is what the i-th connection sends.
+func (h *Hook) slowText(i int) string {
+	u, err := url.Parse(h.URL)
+	kind := slowKinds[i%len(slowKinds)]
+	if err != nil || kind.sent == "" {
+		return ""
+	}
+	return fmt.Sprintf(kind.sent, u.RequestURI(), h.ServerName)
+}
+
+// slowExchange has the command that shows how long the i-th connection stays open.
+func (h *Hook) slowExchange(i int, patience time.Duration) *Exchange {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return nil
+	}
+	sent := strings.ReplaceAll(h.slowText(i), "\r\n", `\r\n`)
+	return &Exchange{shown: fmt.Sprintf("date; { printf %%b %s; sleep %d; } | { openssl s_client -quiet -connect %s; date; }", report.Word(sent),
+		int(patience.Seconds())+5, report.Word(hostOf(u)))} // the second date is that of its end, if it comes before that of sleep
+}
+
+// hostOf returns the host of a URL with its port.
+func hostOf(u *url.URL) string {
+	if u.Port() == "" {
+		return net.JoinHostPort(u.Hostname(), "443")
+	}
+	return u.Host
 }
 
 // ended reports whether the server ends a connection before a time.
@@ -85,14 +125,10 @@ func dial(ctx context.Context, h *Hook) (*tls.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "443")
-	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: h.ServerName}} //nolint:gosec // see certificate
-	conn, err := dialer.DialContext(ctx, "tcp", host)
+	conn, err := dialer.DialContext(ctx, "tcp", hostOf(u))
 	if err != nil {
 		return nil, err
 	}

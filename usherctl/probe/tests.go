@@ -28,18 +28,19 @@ func Tests() []Test {
 func formTests() []Test {
 	return []Test{
 		{Name: "answer", first: true, run: answers, Does: "a review is answered with HTTP 200 and an AdmissionReview that has a response",
-			Why:  "The API server takes anything else for a failed call: failurePolicy decides, and what the webhook meant is lost.",
-			From: []string{docs + "#response", "https://github.com/kubernetes/kubernetes/issues/67414"}},
+			Why: "The API server takes anything else for a failed call: failurePolicy decides, and what the webhook meant is lost.",
+			From: []string{docs + "#response", "https://github.com/kubernetes/kubernetes/issues/67414",
+				"https://github.com/kubernetes-sigs/jobset/pull/931"}},
 		{Name: "uid", run: uid, Does: "response.uid is the uid of the request",
 			Why:  "The API server refuses an answer whose uid is another one, or missing: each call fails.",
 			From: []string{docs + "#response", "https://github.com/kubernetes/ingress-nginx/issues/4916", "https://github.com/hashicorp/vault-k8s/pull/363"}},
 		{Name: "version", run: version, Does: "the answer has the apiVersion and kind of the review",
 			Why:  "The API server refuses an answer of v1 without them: each call fails.",
-			From: []string{docs + "#response", "https://github.com/kubernetes/autoscaler/pull/4561"}},
+			From: []string{docs + "#response", "https://github.com/kubernetes/autoscaler/pull/4561", "https://github.com/slok/kubewebhook/issues/55"}},
 		{Name: "v1beta1", run: v1beta1, Does: "a review of v1beta1 is answered as v1beta1, if the webhook is registered for it",
 			Why:  "admissionReviewVersions promises it. An API server that sends v1beta1 and gets another version refuses the answer or misreads it.",
 			From: []string{docs + "#webhook-request-and-response", "https://github.com/kyverno/kyverno/issues/4955"}},
-		{Name: "refusal", run: refusal, Does: "a refusal has a message and a status code from 400 to 599",
+		{Name: "refusal", run: refusal, Does: "a refusal has a message and a status code from 400 to 499",
 			Why: "The message is all that a user sees of a refusal, and the code decides what a controller does next. Without a message " +
 				"kubectl prints \"denied the request without explanation\".",
 			From: []string{docs + "#response"}},
@@ -87,7 +88,7 @@ func bodyTests() []Test {
 		{Name: "large", run: large, Does: "an object of 1 MiB is decided upon as a small one",
 			Why:  "etcd holds objects of 1.5 MiB; a review of an update has two. A limit that is too low refuses objects that a cluster has.",
 			From: []string{"https://kubernetes.io/docs/concepts/configuration/configmap/#motivation"}},
-		{Name: "endless", run: endless, Does: "a body of 32 MiB is refused before it is read",
+		{Name: "endless", run: endless, Does: "a body of 32 MiB is refused",
 			Why:  "The API server sends at most some MiB. Whoever reaches the Service can otherwise fill the memory of the webhook.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6498", "https://github.com/zalando/skipper/pull/4053"}},
 		{Name: "compressed", run: compressed, Does: "a compressed body is refused with HTTP 4xx, or understood",
@@ -101,6 +102,9 @@ func bodyTests() []Test {
 
 func requestTests() []Test {
 	return []Test{
+		{Name: "update", first: true, run: updates, Does: "updates of the samples are answered, with patches that apply: changed, unchanged, being deleted, of the status",
+			Why:  "Controllers update all that exists, again and again. An object whose updates fail can be neither mended nor, with a finalizer, deleted.",
+			From: []string{"https://github.com/kubernetes-sigs/kueue/issues/14012", "https://github.com/kubernetes-sigs/kueue/issues/1669"}},
 		{Name: "delete", run: survives("a DELETE, which has no object", deletion), Does: "a DELETE, whose object is null, is answered",
 			Why: "With failurePolicy Fail, nothing that the rules name can be deleted: nodes are not drained, and namespaces stay.",
 			From: []string{docs + "#request",
@@ -155,7 +159,8 @@ func patchTests() []Test {
 		{Name: "unknown-fields", run: unknownFields, Does: "fields that a webhook does not know are kept, and labels and annotations of others",
 			Why: "A webhook that decodes into the types of an older Kubernetes and encodes them again removes what is newer, on each " +
 				"object of the cluster, without a word.",
-			From: []string{"https://github.com/piraeusdatastore/piraeus-operator/issues/1025", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}},
+			From: []string{"https://github.com/piraeusdatastore/piraeus-operator/issues/1025", "https://github.com/kubernetes-sigs/kueue/issues/2948",
+				"https://github.com/kubernetes-sigs/kueue/issues/3495", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}},
 		{Name: "other-containers", run: otherContainers, Does: "containers that others added are kept, wherever they are in the list",
 			Why:  "Sidecar injectors run before and after. A patch by index, or of the whole list, changes the wrong container or loses one.",
 			From: []string{"https://github.com/istio/istio/issues/54562"}},
@@ -182,7 +187,7 @@ func serverTests() []Test {
 		{Name: "in-time", run: inTime, Does: "each ordinary request is answered within its registered timeout, and the fastest in a quarter of it",
 			Why:  "Each creation waits for it, and a timeout is a failed call.",
 			From: []string{docs + "#timeouts", "https://github.com/Azure/azure-workload-identity/issues/1608"}},
-		{Name: "slow-clients", slow: true, Does: "connections on which nothing comes are closed within 40 seconds, and others are answered meanwhile",
+		{Name: "slow-clients", slow: true, Does: "silent connections and half requests are ended within 40 seconds, and others are answered meanwhile",
 			Why:  "Whoever reaches the Service can otherwise hold so many connections that none is left.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6538"}},
 		{Name: "certificate", first: true, run: certificate,
