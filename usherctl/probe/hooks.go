@@ -37,9 +37,6 @@ type place struct {
 	roots      *x509.CertPool
 }
 
-// unknown is the name of a webhook of which no configuration is known, in the one that stands for it.
-const unknown = "probe.example.com"
-
 // errNoAddress is the error of a webhook behind a Service, which only a cluster can reach.
 var errNoAddress = errors.New("it is behind a Service, which only the cluster reaches")
 
@@ -55,7 +52,7 @@ func unregistered(at string, mutates bool, to place) (*registered, error) {
 	}
 	configuration := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
 		"metadata": map[string]any{"name": "probe"}, "webhooks": []any{map[string]any{
-			"name": unknown, "clientConfig": map[string]any{"url": "https://probe.example.com/"}, "sideEffects": "None",
+			"name": "probe.example.com", "clientConfig": map[string]any{"url": "https://probe.example.com/"}, "sideEffects": "None",
 			"admissionReviewVersions": []any{"v1"}, "rules": []any{map[string]any{"apiGroups": []any{"*"}, "apiVersions": []any{"*"},
 				"operations": []any{"*"}, "resources": []any{"*/*"}}}}}}}
 	hook := Hook{Name: at, Mutates: mutates, URL: at, Timeout: 10 * time.Second, unregistered: true, ServerName: u.Hostname(), Roots: to.roots}
@@ -169,12 +166,4 @@ func (h *registered) locate(c admissionregistrationv1.WebhookClientConfig, to pl
 		h.ServerName = to.serverName
 	}
 	return nil
-}
-
-// registeredName is the name of the webhook in its configuration, of which one is made up if none is known.
-func (h *registered) registeredName() string {
-	if h.unregistered {
-		return unknown
-	}
-	return h.Name
 }

@@ -15,9 +15,6 @@ import (
 )
 
 func noPatch(r *run) {
-	if !r.verified() {
-		return
-	}
 	if r.hook.Mutates {
 		r.skip("it is a mutating webhook")
 		return
@@ -31,9 +28,6 @@ func noPatch(r *run) {
 }
 
 func patchType(r *run) {
-	if !r.verified() {
-		return
-	}
 	if !r.hook.Mutates {
 		r.skip("it is a validating webhook")
 		return

@@ -177,7 +177,7 @@ func (c *registered) sampleOf(ctx context.Context, calling, plain *engine.Engine
 func (c *registered) asked(ctx context.Context, calling, plain *engine.Engine, request engine.Request, source string) (Sample, bool) {
 	for _, call := range calling.Judge(ctx, request).Calls {
 		review, err := ReadReview(call.Review)
-		if call.Name != c.registeredName() || call.Mutates != c.Mutates || err != nil {
+		if call.Name != c.Name && !c.unregistered || call.Mutates != c.Mutates || err != nil {
 			continue
 		}
 		if object := review.object(); object != nil { // a DELETE has none

@@ -9,6 +9,7 @@ type Test struct {
 	run  func(*run)
 	// first tests are asked even if the plain samples are not answered. slow ones run beside all others.
 	first, slow bool
+	ofV1        bool // the API server verifies it in v1 only
 }
 
 // The pages that rules come from.
@@ -31,10 +32,10 @@ func formTests() []Test {
 			Why: "The API server takes anything else for a failed call: failurePolicy decides, and what the webhook meant is lost.",
 			From: []string{docs + "#response", "https://github.com/kubernetes/kubernetes/issues/67414",
 				"https://github.com/kubernetes-sigs/jobset/pull/931"}},
-		{Name: "uid", run: uid, Does: "response.uid is the uid of the request",
+		{Name: "uid", ofV1: true, run: uid, Does: "response.uid is the uid of the request",
 			Why:  "The API server refuses an answer whose uid is another one, or missing: each call fails.",
 			From: []string{docs + "#response", "https://github.com/kubernetes/ingress-nginx/issues/4916", "https://github.com/hashicorp/vault-k8s/pull/363"}},
-		{Name: "version", run: version, Does: "the answer has the apiVersion and kind of the review",
+		{Name: "version", ofV1: true, run: version, Does: "the answer has the apiVersion and kind of the review",
 			Why:  "The API server refuses an answer of v1 without them: each call fails.",
 			From: []string{docs + "#response", "https://github.com/kubernetes/autoscaler/pull/4561", "https://github.com/slok/kubewebhook/issues/55"}},
 		{Name: "v1beta1", run: v1beta1, Does: "a review of v1beta1 is answered as v1beta1, if the webhook is registered for it",
@@ -147,10 +148,10 @@ func requestTests() []Test {
 
 func patchTests() []Test {
 	return []Test{
-		{Name: "no-patch", run: noPatch, Does: "a validating webhook sends no patch",
+		{Name: "no-patch", ofV1: true, run: noPatch, Does: "a validating webhook sends no patch",
 			Why:  "The API server refuses such an answer: each call fails.",
 			From: []string{docs + "#response"}},
-		{Name: "patch-type", run: patchType, Does: "a patch has patchType JSONPatch, and no patch has none",
+		{Name: "patch-type", ofV1: true, run: patchType, Does: "a patch has patchType JSONPatch, and no patch has none",
 			Why:  "The API server refuses one without the other: each call fails.",
 			From: []string{docs + "#response"}},
 		{Name: "patch-applies", run: patchApplies, Does: "a patch applies to the object that was sent, also if that has no labels and annotations",
