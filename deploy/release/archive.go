@@ -20,10 +20,11 @@ func (s source) release(ctx context.Context, out, image, download string, platfo
 	if err != nil {
 		return err
 	}
+	containers := slices.DeleteFunc(slices.Clone(platforms), func(p platform) bool { return p.os != "linux" })
 	for _, of := range programs {
 		reference := strings.TrimSuffix(image, "usher") + of.name + ":" + s.version
 		layout := filepath.Join(out, "image", of.name)
-		if err := s.image(ctx, layout, reference, of, slices.DeleteFunc(slices.Clone(platforms), func(p platform) bool { return p.os != "linux" })); err != nil {
+		if err := s.image(ctx, layout, reference, of, containers); err != nil {
 			return err
 		}
 		file := filepath.Join(out, fmt.Sprintf("%s_%s_oci.tar.gz", of.name, s.version))
@@ -102,6 +103,10 @@ func writeSums(sums string, files []string) error {
 	return os.WriteFile(sums, []byte(text.String()), 0o644)
 }
 
+// shipped are the files and folders that archives have beside the programs.
+var shipped = []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "samples",
+	"deploy/README.md", "deploy/doctor.yaml", "deploy/demo", "deploy/crds"}
+
 // pack writes an archive with binaries, and the license, documentation and samples that go with them.
 func (s source) pack(archive string, binaries ...string) error {
 	folder := strings.TrimSuffix(filepath.Base(archive), ".tar.gz") + "/"
@@ -113,7 +118,7 @@ func (s source) pack(archive string, binaries ...string) error {
 		}
 		entries = append(entries, entry{tar.Header{Name: folder + filepath.Base(binary), Typeflag: tar.TypeReg, Mode: 0o755}, content})
 	}
-	for _, part := range []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "samples", "deploy/README.md", "deploy/doctor.yaml", "deploy/demo", "deploy/crds"} {
+	for _, part := range shipped {
 		files, err := s.files(filepath.Join(s.root, part), folder+part)
 		if err != nil {
 			return err
@@ -130,7 +135,8 @@ func (s source) files(root, named string) (entries []entry, err error) {
 			return err
 		}
 		content, err := os.ReadFile(file)
-		entries = append(entries, entry{tar.Header{Name: named + filepath.ToSlash(strings.TrimPrefix(file, root)), Typeflag: tar.TypeReg, Mode: 0o644}, content})
+		name := named + filepath.ToSlash(strings.TrimPrefix(file, root))
+		entries = append(entries, entry{tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, content})
 		return err
 	})
 	return entries, err

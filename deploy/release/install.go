@@ -75,7 +75,7 @@ func (s source) manifest(out, image string) (file string, err error) {
 		return "", fmt.Errorf("the overlay demo has %d times %q, and not twice", n, unset)
 	}
 	file = filepath.Join(out, "install.yaml")
-	head := "# usher " + s.version + ": kubectl apply -f install.yaml, see deploy/README.md. Delete the webhook configurations before anything else of it.\n"
+	head := "# usher " + s.version + ": kubectl apply -f install.yaml. To remove it, delete the webhook configurations first: see deploy/README.md.\n"
 	return file, os.WriteFile(file, append([]byte(head), bytes.ReplaceAll(text, []byte(unset), []byte("image: "+image+"\n"))...), 0o644)
 }
 

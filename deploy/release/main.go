@@ -54,7 +54,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(args) == 0 || !slices.Contains([]string{"image", "install", "release"}, args[0]) {
-		return fmt.Errorf("usage: release push-chart FILE REFERENCE, or release image|install|release [--version VERSION] [--out DIR] [--platforms OS/ARCH,...]")
+		return fmt.Errorf("usage: release push-chart FILE REFERENCE, or release image|install|release [--version VERSION] [--out DIR] " +
+			"[--platforms OS/ARCH,...]")
 	}
 	set := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	version := set.String("version", "", "version of the binaries (default: git describe)")
@@ -98,7 +99,8 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("--version %s: a release has a version such as v1.2.3 or v1.2.3-rc.1, and no changes that are not committed", s.version)
 	}
 	if !strings.HasSuffix(*image, "/usher") || *download == "" {
-		return fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files", *image, *download)
+		return fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files",
+			*image, *download)
 	}
 	return s.release(ctx, *out, *image, *download, targets)
 }

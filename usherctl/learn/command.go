@@ -30,8 +30,8 @@ const help = `A course about admission webhooks, in the terminal. Without LESSON
 folder for it, and print its text.
 
 Each lesson sets a task: change the files in its folder, and ask ` + "`usherctl learn check`" + ` what is missing. Lessons need no cluster, except
-one that needs that of ` + "`make cluster`" + `, and one that needs that of ` + "`usherctl lab`" + `. Those about a webhook of your own build and run its program,
-with Go, or ask a running one whose address you write into the file url.`
+one that needs that of ` + "`make cluster`" + `, and one that needs that of ` + "`usherctl lab`" + `. Those about a webhook of your own build and run
+its program, with Go, or ask a running one whose address you write into the file url.`
 
 // Command is `usherctl learn`.
 func Command(env tool.Env) *cobra.Command {

@@ -103,7 +103,8 @@ func bodyTests() []Test {
 
 func requestTests() []Test {
 	return []Test{
-		{Name: "update", first: true, run: updates, Does: "updates of the samples are answered, with patches that apply: changed, unchanged, being deleted, of the status",
+		{Name: "update", first: true, run: updates,
+			Does: "updates of the samples are answered, with patches that apply: changed, unchanged, being deleted, of the status",
 			Why:  "Controllers update all that exists, again and again. An object whose updates fail can be neither mended nor, with a finalizer, deleted.",
 			From: []string{"https://github.com/kubernetes-sigs/kueue/issues/14012", "https://github.com/kubernetes-sigs/kueue/issues/1669"}},
 		{Name: "delete", run: survives("a DELETE, which has no object", deletion), Does: "a DELETE, whose object is null, is answered",

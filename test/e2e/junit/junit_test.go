@@ -38,7 +38,7 @@ expects: {}
 
 // TestSchema validates reports of `usherctl test` and `usherctl review` with xmllint. A report that breaks the schema is found.
 func TestSchema(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	xmllint, err := binaries.Xmllint(ctx)
 	if err != nil {
