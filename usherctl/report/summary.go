@@ -19,7 +19,7 @@ const NoRoute = "no route is for this kind of object under this policy; `usherct
 
 // Unrouted reports whether an object was skipped because no route is for its kind, and there is nothing else to say of it.
 func Unrouted(r Report) bool {
-	return r.Verdict == Skipped && r.Hint == NoRoute && len(r.Warnings)+len(r.Webhooks)+len(r.Notes) == 0
+	return r.Verdict == Skipped && r.Hint == NoRoute && len(r.Warnings)+len(r.Unknown)+len(r.Webhooks)+len(r.Notes) == 0
 }
 
 // UnroutedText names the kinds of the unrouted objects on one line, with their numbers, or returns "".

@@ -122,6 +122,8 @@ func TestAPIServer(t *testing.T) {
 		{"unknown fields with --strict", strings.Replace(of("a", "i, imag: b"), "selector", "replica: 1, selector", 1), []string{"--strict"}, 1,
 			`strict decoding error: unknown field "spec.replica", unknown field "spec.template.spec.containers[0].imag"`, "1 allowed"},
 		{"an unknown field of a kind that no route is for", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dat: {a: b}}", nil, 0, `unknown field "dat"`, "invalid"},
+		{"unknown fields of kinds that no route is for", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dat: {a: b}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}", nil, 0,
+			"unknown field \"dat\": kubectl refuses it, and the API server drops it\n", "skipped  2 objects"},
 		{"a kind that no file defines", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}", []string{"--path=/validate-pods"}, 2, "no file has the CustomResourceDefinition of Widget", "1 allowed"},
 		{"an object that the cluster has", around, nil, 0, "8 objects: 8 skipped", "already exists"},
 		{"an object of the cluster that cannot be stored", in("a", "") + "\n---\n{apiVersion: v1, kind: LimitRange, metadata: {name: wrong, namespace: a}, spec: {limits: {}}}", nil, 1, "warning: counts as absent: LimitRange a/wrong", "2 invalid"},
