@@ -28,6 +28,7 @@ type outcome struct {
 	traced   bool   // the event has something of usher
 	uncalled bool   // it has not, and a mutating webhook is called now, whose calls events have
 	unsent   string // it has not, and none is called now: why
+	alike    bool   // both policies refuse or change it, and nothing differs
 }
 
 // The kinds of differences.
@@ -83,6 +84,7 @@ func (is *outcome) compare(ctx context.Context, w *worker, rec recording) {
 	if is.differences, is.why = compare(rec, was, now); err != nil {
 		is.differences, is.why = nil, "the object cannot be sent to usher"
 	}
+	is.alike = w.was != nil && !rec.traced && len(is.differences) == 0 && (len(now.refusals()) > 0 || now.changes())
 }
 
 // compare returns what differs, or what is not known.
@@ -129,6 +131,11 @@ func (r replayed) refusals() (all []report.Call) {
 		}
 	}
 	return all
+}
+
+// changes reports whether usher changes the object.
+func (r replayed) changes() bool {
+	return slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Path != "" && len(c.Patch) > 0 })
 }
 
 // unknown returns what is not known, so that usher may have decided otherwise.

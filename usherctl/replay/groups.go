@@ -22,6 +22,7 @@ type Result struct {
 	Judged     int      `json:"judged"`
 	NotCalled  int      `json:"notCalled"` // of the requests: usher was not called for them, and now is
 	Allowed    int      `json:"allowed"`   // of these: nothing is refused or changed
+	Alike      int      `json:"alike"`     // of the same: the log has nothing of usher, and both policies refuse or change it alike
 	DryRuns    int      `json:"dryRuns"`   // of the requests
 	Otherwise  int      `json:"otherwise"` // that --was judges otherwise than the log has it
 	From       string   `json:"from,omitempty"`
@@ -101,6 +102,9 @@ func (r *Result) add(o outcome) {
 	case o.unsent != "":
 		r.unsent++
 		count(&r.NotSent, o.unsent, o.event.Place.String())
+	case o.alike:
+		r.Same++
+		r.Alike++
 	case o.uncalled:
 		r.Allowed++
 	default:
@@ -148,7 +152,7 @@ func (r *Result) end() {
 	if r.traced {
 		r.Same, r.NotSent = r.Same+r.unsent, nil
 	} else {
-		r.Allowed, r.Same, r.NotCalled = r.Allowed+r.Same, 0, r.Requests-r.unsent
+		r.Allowed, r.Same, r.NotCalled = r.Allowed+r.Same-r.Alike, r.Alike, r.Requests-r.unsent
 	}
 	r.sort()
 }
@@ -224,6 +228,9 @@ func (r *Result) summary(line func(string, ...any)) {
 	if r.NotCalled+len(r.NotSent) > 0 {
 		line("usher was not called for %d of them in the log: %d would be allowed as they are; %d more would not be sent to it", r.NotCalled, r.Allowed,
 			r.notSent())
+	}
+	if r.Alike > 0 {
+		line("%d of the same, for which usher was not called, are refused or changed alike by both policies", r.Alike)
 	}
 	if r.Otherwise > 0 {
 		line("%d requests are not as the policy of --was has it: another one may have been in force, or objects of the cluster are in none of the files",

@@ -33,6 +33,18 @@ func TestWithoutUsher(t *testing.T) {
 		got["newly refused denied-names"] != 1 || got["newly changed environment"] != 1 || len(result.NotSent) != 1 {
 		t.Errorf("%v %v\n%s", err, got, printed)
 	}
+	for _, traced := range []bool{false, true} { // what both policies refuse or change is the same
+		log := s.log.String()
+		if traced {
+			with := newServer(t, inForce)
+			with.send(admissionv1.Create, "pods", web("other", "apps", good), nil)
+			log += with.log.String()
+		}
+		result, printed, err = reviewed(t, []byte(log), inForce, inForce)
+		if err != nil || len(result.Groups) != 0 || result.Alike != 2 || result.Same < 2 || !traced && (result.Same != 2 || result.Allowed != 1) {
+			t.Errorf("%v\n%s", err, printed)
+		}
+	}
 	unknown := strings.ReplaceAll(strings.Split(s.log.String(), "\n")[0], `"apps"`, `"unknown"`)
 	if result, printed, err = reviewed(t, []byte(unknown), inForce, ""); len(result.NotJudged) != 1 || err == nil || result.Same != 0 {
 		t.Errorf("%v\n%s", err, printed)
