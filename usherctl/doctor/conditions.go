@@ -57,7 +57,7 @@ func failingProblems(w entry) (found []report.Finding) {
 			severity, which = report.Error, "any object"
 		}
 		switch {
-		case !w.fails() && !f.Every:
+		case !w.fails() && (!f.Every || f.Foreign):
 			continue // the webhook is for objects that have the field
 		case !w.fails():
 			severity, then = report.Warning, "The webhook is not called for it, as failurePolicy is Ignore."

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/internal/resources"
@@ -22,6 +24,7 @@ type Failure struct {
 	Requests []string
 	// Every reports that there is no result for any such request: it is not the object that lacks a field.
 	Every       bool
+	Foreign     bool // it is a field of other kinds, and the rule names none
 	Why, Remedy string
 }
 
@@ -46,7 +49,7 @@ func Failing(conditions []registration.MatchCondition, rules []registration.Rule
 				*f = why
 				f.Condition = conditions[i]
 			}
-			if why.Every == f.Every {
+			if why.Every == f.Every && (!s.wide || len(f.Requests) == 0) {
 				f.Requests = append(f.Requests, fmt.Sprintf("%s of %s", s.operation, s.resource))
 			}
 		}
@@ -68,6 +71,7 @@ type sample struct {
 	resource       string
 	object, before any  // nil: there is none
 	inNamespace    bool // nothing is known of namespaceObject, which is null otherwise
+	wide           bool // the rule names it by a *
 }
 
 // samplesOf returns a sample for each resource and operation of rules, apart from subresources that have objects of their own.
@@ -86,11 +90,40 @@ func samplesOf(rules []registration.RuleWithOperations, mutates bool) (all []sam
 						all = append(all, sampleOf(group, base, sub, operation, mutates))
 					}
 				}
+				if sub == "" || sub == "*" {
+					all = append(all, wideSamples(rule, group, base, operations, mutates)...)
+				}
 			}
 		}
 	}
 	return all
 }
+
+// wideSamples returns samples for the resources of Kubernetes that a * of a rule stands for, apart from those that no webhook is asked about.
+func wideSamples(rule registration.RuleWithOperations, group, base string, operations []registration.OperationType, mutates bool) (all []sample) {
+	if group != "*" && base != "*" {
+		return nil
+	}
+	for _, k := range resources.Kinds() {
+		is, _ := meta.UnsafeGuessKindToResource(k.WithVersion(""))
+		r := builtIn().Has([]string{is.Group}, is.Resource)
+		if r == nil || !slices.Contains(r.Operations, registration.Update) || is.Group == registration.GroupName ||
+			group != "*" && group != is.Group || base != "*" && base != is.Resource ||
+			rule.Scope != nil && *rule.Scope != registration.AllScopes && (*rule.Scope == registration.ClusterScope) != k.ClusterScoped {
+			continue
+		}
+		for _, operation := range operations {
+			if operation != registration.Connect {
+				s := sampleOf(is.Group, is.Resource, "", operation, mutates)
+				s.wide = true
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+var builtIn = sync.OnceValue(resources.BuiltIn)
 
 func sampleOf(group, base, sub string, operation registration.OperationType, mutates bool) sample {
 	name := base
@@ -147,7 +180,7 @@ const askFirst = "Ask first whether a field is there: has(...), or object.metada
 // always returns why a condition has no result for a sample, and whether it has none for any such request; no reason if it has one, or may have.
 func (s sample) always(e expression, err error) Failure {
 	if field := outside(e, s.kind); field != "" {
-		return Failure{Every: true, Why: fmt.Sprintf("no %s has the field %s", s.kind.Kind, field), Remedy: askFirst}
+		return Failure{Every: true, Foreign: s.wide, Why: fmt.Sprintf("no %s has the field %s", s.kind.Kind, field), Remedy: askFirst}
 	}
 	if err == nil {
 		return Failure{}
@@ -162,10 +195,14 @@ func (s sample) always(e expression, err error) Failure {
 	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
 		return Failure{Every: true, Why: without, Remedy: askFirst}
 	}
-	other = s
-	other.unknown = append(slices.Clone(s.unknown), attribute("request", inRequest))
-	if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
-		return Failure{Every: true, Why: "the request for an object that is in no namespace has no namespace", Remedy: "Ask first: has(request.namespace)."}
+	for _, lacking := range [][2]string{{inRequest, "the request for an object that is in no namespace has no namespace"},
+		{"subResource", "the request for an object itself has no subResource"}} {
+		member, why := lacking[0], lacking[1]
+		other = s
+		other.unknown = append(slices.Clone(s.unknown), attribute("request", member))
+		if errs, _ := other.evaluate([]expression{e}); errs[0] == nil {
+			return Failure{Every: true, Why: why, Remedy: "Ask first: has(request." + member + ")."}
+		}
 	}
 	other = s
 	other.inNamespace = true
