@@ -70,8 +70,9 @@ func TestCertificateFixes(t *testing.T) {
 	}{
 		{"unknown", w, connectivity.Subject{}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
 		{"a Secret, as another webhook says", w, secret, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
-		{"OpenShift", w, connectivity.Subject{Secret: secret.Secret, Service: openShift, Issued: true}, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", "kubectl -n ns get secret tls -o yaml"},
-		{"cert-manager", managed, connectivity.Subject{Secret: secret.Secret, Issued: true}, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns get secret tls -o yaml"},
+		{"OpenShift", w, connectivity.Subject{Secret: secret.Secret, Service: openShift, Issued: true, ServiceCA: true}, "kubectl annotate validatingwebhookconfiguration c service.beta.openshift.io/inject-cabundle=true", `kubectl -n ns get secret tls -o jsonpath='{.data.tls\.crt}'`},
+		{"a Service for OpenShift, a Secret of another issuer", w, connectivity.Subject{Secret: secret.Secret, Service: openShift}, "kubectl -n ns get secrets", "kubectl -n ns get secrets"},
+		{"cert-manager", managed, connectivity.Subject{Secret: secret.Secret, Issued: true}, "-l app.kubernetes.io/component=cainjector", `kubectl -n ns get secret tls -o jsonpath='{.data.tls\.crt}'`},
 		{"a Secret that nothing makes again", managed, secret, "-l app.kubernetes.io/component=cainjector", "kubectl -n ns get secrets"},
 		{"cert-manager, of nothing", managed, connectivity.Subject{Err: reader.ErrNotFound}, "kubectl get validatingwebhookconfiguration c -o yaml", "kubectl -n ns get secrets"},
 		{"usher by a URL", byURL, connectivity.Subject{Service: service}, "kubectl get validatingwebhookconfiguration usher -o yaml", "usher certs rotate --service door/usher"},

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/reader"
-	"usher.dev/usher/usherctl/doctor/connectivity"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -34,7 +33,7 @@ func replaceBundle(s subject) command {
 		return look(s.show(), "Nothing in the cluster says where the CA of a URL is: "+s.home.apply()+" --ca-file FILE sets the caBundle.")
 	case s.ushers():
 		return s.restore()
-	case s.Service.Annotations[connectivity.ServingSecret] != "" && s.called().Injector() == "": // it fills in the caBundle where it is asked
+	case s.ServiceCA && s.called().Injector() == "": // it fills in the caBundle where it is asked
 		return fix("kubectl annotate " + strings.ToLower(s.kind) + " " + report.Word(s.configuration.Name) +
 			" service.beta.openshift.io/inject-cabundle=true")
 	}
@@ -45,7 +44,7 @@ func replaceBundle(s subject) command {
 // replaceCertificate makes a new certificate for the server.
 func replaceCertificate(s subject) command {
 	if s.Issued {
-		return look(fmt.Sprintf("kubectl -n %s get secret %s -o yaml", report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)),
+		return look(fmt.Sprintf(`kubectl -n %s get secret %s -o jsonpath='{.data.tls\.crt}'`, report.Word(s.Secret.Namespace), report.Word(s.Secret.Name)),
 			"It is issued again once this Secret is deleted, if its issuer works: see to that first, or the key is lost.")
 	}
 	return s.rotate("", "Nothing in the cluster says who issues it, so that no command can renew it: issue it again where it was made.")

@@ -32,6 +32,7 @@ type backend struct {
 	dead       []string             // endpoints that do not answer while others do, each with the reason
 	secret     types.NamespacedName // with the certificate
 	issued     bool                 // the Secret is made again once it is deleted
+	serviceCA  bool                 // of OpenShift has issued it
 	stored     *serving             // what the Secret holds
 	storedErr  error
 	workloads  []workload // whose pods the Service selects
@@ -136,13 +137,14 @@ func (b *backend) readSecret(ctx context.Context, source reader.Source, w Webhoo
 		return
 	}
 	seen := b.handshake.chain != nil && (!w.Ushers || b.unused(ctx, source))
-	b.issued = b.service.Annotations[ServingSecret] != "" || issues(ctx, source, named(w.Annotations[fromCertificate]), b.secret)
+	b.issued = issues(ctx, source, named(w.Annotations[fromCertificate]), b.secret)
 	if seen && b.issued {
 		return
 	}
 	secret, err := reader.One[corev1.Secret](source.Get(ctx, secrets, b.secret.Namespace, b.secret.Name))
 	by := types.NamespacedName{Namespace: b.secret.Namespace, Name: secret.Annotations[certificateName]}
-	b.issued = b.issued || issues(ctx, source, by, b.secret)
+	b.serviceCA = b.service.Annotations[ServingSecret] == b.secret.Name && err == nil && secret.Annotations[originatingService] == b.service.Name
+	b.issued = b.issued || b.serviceCA || issues(ctx, source, by, b.secret)
 	switch {
 	case seen:
 		return
@@ -216,6 +218,9 @@ func (b *backend) unused(ctx context.Context, source reader.Source) bool {
 
 // ServingSecret is the annotation of a Service whose certificate OpenShift issues, with the name of its Secret.
 const ServingSecret = "service.beta.openshift.io/serving-cert-secret-name"
+
+// originatingService is the annotation that OpenShift's service CA sets on a Secret that it has made, with the name of the Service.
+const originatingService = "service.beta.openshift.io/originating-service-name"
 
 // The annotations of cert-manager: of configurations, with what the caBundle is taken from, and of a Secret, with the Certificate that it is of.
 const fromCertificate, fromSecret, certificateName = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret",

@@ -118,7 +118,9 @@ func TestIssued(t *testing.T) {
 		{"a Secret of a Certificate", secret("cert-manager.io/certificate-name: c") + "\n---\n" + certificate, bySecret, "", true},
 		{"a Secret of a Certificate that is gone", secret("cert-manager.io/certificate-name: c"), bySecret, "", false},
 		{"a Secret beside a Certificate of another", secret("cert-manager.io/certificate-name: c") + "\n---\n" + strings.Replace(certificate, "tls", "other", 1), bySecret, "", false},
-		{"OpenShift", secret(""), nil, "tls", true},
+		{"OpenShift", secret("service.beta.openshift.io/originating-service-name: svc"), nil, "tls", true},
+		{"OpenShift, for another Service", secret("service.beta.openshift.io/originating-service-name: other"), nil, "tls", false},
+		{"a Service for OpenShift, a Secret made by hand", secret(""), nil, "tls", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -130,7 +132,7 @@ func TestIssued(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := &backend{}
-			b.service.Namespace, b.service.Annotations = "ns", map[string]string{ServingSecret: c.openShift}
+			b.service.Namespace, b.service.Name, b.service.Annotations = "ns", "svc", map[string]string{ServingSecret: c.openShift}
 			b.readSecret(t.Context(), source, Webhook{Annotations: c.annotations})
 			if b.issued != c.want {
 				t.Errorf("%v, %s, %v", b.issued, b.secret, b.storedErr)
@@ -164,3 +166,37 @@ func TestSecretWithoutCertificate(t *testing.T) {
 		expectOne(t, c.Problems(w), want)
 	}
 }
+
+// TestBundleWithoutPods: what is wrong with a caBundle is found whatever is wrong with what is called.
+func TestBundleWithoutPods(t *testing.T) {
+	now := time.Now()
+	key := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}))
+	old := string(newAuthority(t, now.Add(-48*time.Hour), now.Add(-time.Hour)).pem())
+	const other = `{apiVersion: v1, kind: Service, metadata: {name: other, namespace: ns}, spec: {ports: [{port: 443}]}}`
+	const headless = `{apiVersion: v1, kind: Service, metadata: {name: svc, namespace: ns}, spec: {clusterIP: None, ports: [{port: 443}]}}`
+	for _, c := range []struct{ objects, bundle, want string }{
+		{other, key, "service-missing ca-bundle-private-key"},
+		{other, "hello", "service-missing ca-bundle-invalid"},
+		{other, old, "service-missing ca-expired"},
+		{other, "", "service-missing"},
+		{headless, key, "service-headless ca-bundle-private-key"},
+		{noEndpoints, key, "no-endpoints ca-bundle-private-key"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(c.objects), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		source, err := reader.Files(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, cluster := hook(func(w *Webhook) { w.Client.CABundle = []byte(c.bundle) }), &Cluster{Source: source}
+		cluster.Read(t.Context(), []Webhook{w})
+		expectOne(t, cluster.Problems(w), c.want)
+	}
+}
+
+const noEndpoints = `{apiVersion: v1, kind: Service, metadata: {name: svc, namespace: ns}, spec: {clusterIP: 10.0.0.1, selector: {a: b}, ports: [{port: 443}]}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}, spec: {replicas: 0, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}
+`

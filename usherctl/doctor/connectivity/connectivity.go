@@ -49,8 +49,10 @@ type Subject struct {
 	Port    int32                // of the Service, which was probably meant; 0: unknown
 	Secret  types.NamespacedName // with the certificate, if that is known
 	Issued  bool                 // the Secret is made again once it is deleted
-	OfCA    bool                 // not the certificate of the server is wrong, but its CA
-	Err     error                // why something could not be read
+	// ServiceCA reports that OpenShift's service CA has issued the certificate, as the Secret says.
+	ServiceCA bool
+	OfCA      bool  // not the certificate of the server is wrong, but its CA
+	Err       error // why something could not be read
 }
 
 // problem returns a problem that is an error.
@@ -101,11 +103,16 @@ func (c *Cluster) HasEndpoints(w Webhook) bool {
 func (c *Cluster) Problems(w Webhook) []*Problem {
 	t, roots := TargetOf(w.Client), readBundle(w.Client.CABundle)
 	b := c.backends[t]
-	about := Subject{Target: t, Service: b.service, Secret: b.secret, Issued: b.issued, Err: b.storedErr}
-	if found := c.wayProblem(w, t, b); found != nil && found.Severity != report.Warning {
-		return []*Problem{found}
-	} else if found != nil { // what it is does not matter to the rest
-		return append([]*Problem{found}, bundleProblems(w, about, roots)...)
+	about := Subject{Target: t, Service: b.service, Secret: b.secret, Issued: b.issued, ServiceCA: b.serviceCA, Err: b.storedErr}
+	if found := c.wayProblem(w, t, b); found != nil {
+		all := []*Problem{found}
+		if len(w.Client.CABundle) > 0 || found.Severity == report.Warning { // what it is does not matter to the rest
+			all = append(all, bundleProblems(w, about, roots)...)
+		}
+		if expired := c.expiredProblem(w, about, roots); expired != nil {
+			all = append(all, expired)
+		}
+		return all
 	}
 	all := b.partlyProblems(w)
 	if b.handshake.demands {
@@ -131,15 +138,22 @@ func (c *Cluster) Problems(w Webhook) []*Problem {
 	if len(all) > 0 && all[0].Severity == report.Error { // what it would have to verify does not matter
 		return all
 	}
-	if now := c.Source.Now(); len(roots.certificates) > 0 && !slices.ContainsFunc(roots.certificates,
-		func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
-		return append(all, problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s",
-			report.List(subjects(roots.certificates)), w.Consequence))
+	if expired := c.expiredProblem(w, about, roots); expired != nil {
+		return append(all, expired)
 	}
 	if c.Source.Live() {
 		all = append(all, b.unseen(t))
 	}
 	return all
+}
+
+// expiredProblem returns the finding for a caBundle of which nothing is valid any more, or nil.
+func (c *Cluster) expiredProblem(w Webhook, about Subject, roots bundle) *Problem {
+	now := c.Source.Now()
+	if len(roots.certificates) == 0 || slices.ContainsFunc(roots.certificates, func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
+		return nil
+	}
+	return problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s", report.List(subjects(roots.certificates)), w.Consequence)
 }
 
 // wayProblem returns the first error on the way to what a webhook calls, or nil.
