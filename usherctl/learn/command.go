@@ -249,7 +249,10 @@ func resetLessons(_ context.Context, env tool.Env, o options, course Course, les
 			return err
 		}
 		if len(own) > 0 {
-			env.Say("Files of your own in "+course.Folder(l)+", which a reset deletes:", "  "+strings.Join(own, "\n  "))
+			env.Say("Files of your own in " + course.Folder(l) + ", which a reset deletes:")
+			for _, name := range own {
+				env.Say("  " + name)
+			}
 			if err := env.Confirm(o.yes, "Delete them?"); err != nil {
 				return err
 			}

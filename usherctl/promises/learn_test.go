@@ -177,10 +177,10 @@ func TestLearnResetAsks(t *testing.T) {
 	dir := t.TempDir()
 	usherctl(t, "learn", "1", "--dir", dir)
 	own := filepath.Join(dir, "01-first-webhook", "notes", "mine.txt")
-	if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o755), os.WriteFile(own, nil, 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o755), os.WriteFile(own, nil, 0o644), os.WriteFile(own+".old", nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errors := usherctl(t, "learn", "reset", "--dir", dir); code != 2 || !strings.Contains(out+errors, "notes/mine.txt") || !harness.Exists(own) {
+	if code, out, errors := usherctl(t, "learn", "reset", "--dir", dir); code != 2 || !strings.Contains(out+errors, "\n  notes/mine.txt\n  notes/mine.txt.old\n") || !harness.Exists(own) {
 		t.Errorf("%d %s%s", code, out, errors)
 	}
 	if code, out, errors := usherctl(t, "learn", "reset", "--yes", "--dir", dir); code != 0 || harness.Exists(own) {
