@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/cluster/manifest"
@@ -158,11 +161,37 @@ func slipsIn(env tool.Env, from flags.Cluster) (all []report.Report) {
 	if err != nil {
 		return nil // opening the files has told it
 	}
-	for _, line := range requests.SlipsIn(found, env.Suites).Lines() {
-		all = append(all, report.Examined(report.Subject{Source: "--cluster-dir"},
-			report.Finding{ID: "not-readable", Severity: report.Unknown, Message: line}))
+	slips := requests.SlipsIn(found, env.Suites)
+	for _, line := range slips.Lines() {
+		severity := report.Unknown
+		if line == slips.Unread && !slices.ContainsFunc(slips.Undefined, func(kind schema.GroupVersionKind) bool { return needed(kind, found) }) {
+			severity = report.Info
+		}
+		all = append(all, report.Examined(report.Subject{Source: "--cluster-dir"}, report.Finding{ID: "not-readable", Severity: severity, Message: line}))
 	}
 	return all
+}
+
+// needed reports whether a rule of a webhook names resources of the group of a kind, or an admission policy has it as its parameters.
+func needed(kind schema.GroupVersionKind, found []manifest.Object) bool {
+	return slices.ContainsFunc(found, func(o manifest.Object) bool {
+		var asks struct {
+			Webhooks []struct {
+				Rules []registration.RuleWithOperations
+			}
+			Spec struct{ ParamKind registration.ParamKind }
+		}
+		if o.GroupVersionKind().Group != registrationGroup || json.Unmarshal(o.JSON, &asks) != nil {
+			return false
+		}
+		for _, w := range asks.Webhooks {
+			if slices.ContainsFunc(w.Rules, func(r registration.RuleWithOperations) bool { return slices.Contains(r.APIGroups, kind.Group) }) {
+				return true
+			}
+		}
+		params := asks.Spec.ParamKind
+		return schema.FromAPIVersionAndKind(params.APIVersion, params.Kind).GroupKind() == kind.GroupKind()
+	})
 }
 
 // printChecks prints what doctor looks for, in the order of its findings' weight.

@@ -92,4 +92,23 @@ func TestDoctorOfMalformedFiles(t *testing.T) {
 		!strings.Contains(out, ":1: kind ValidatingWebhookConfigration: apiVersion admissionregistration.k8s.io/v1 has no such kind; did you mean ValidatingWebhookConfiguration?") {
 		t.Error(code, out)
 	}
+	const old = "{apiVersion: admissionregistration.k8s.io/v1beta1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a, clientConfig: {url: 'https://a/'}}]}"
+	for _, args := range [][]string{nil, {pod}} {
+		if code, out := doctor(old, args...); code != 2 || strings.Contains(out, "fix:") || !strings.Contains(out, "no API server since Kubernetes 1.22 knows admissionregistration.k8s.io/v1beta1") {
+			t.Error(code, out)
+		}
+	}
+	for _, c := range []struct {
+		beside string
+		code   int
+	}{
+		{"", 0},
+		{"\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {paramKind: {apiVersion: kyverno.io/v1, kind: ClusterPolicy}}}", 2},
+		{"\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a, rules: [{apiGroups: [kyverno.io], apiVersions: [v1], operations: [CREATE], resources: [clusterpolicies]}]}]}", 2},
+	} {
+		code, out := doctor("{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: c}}" + c.beside)
+		if unknown := strings.Contains(out, "unknown: not-readable"); code != c.code && (c.code == 0 || !unknown) || unknown != (c.code == 2) || !strings.Contains(out, "1 ClusterPolicy of kyverno.io/v1") {
+			t.Error(c.beside, code, out)
+		}
+	}
 }

@@ -40,6 +40,10 @@ func readWebhooks(kind string, raw []byte) (all []entry, err error) {
 	if err := reader.Decode(raw, &c); err != nil {
 		return nil, err
 	}
+	if version := registrationGroup + "/v1"; c.APIVersion != "" && c.APIVersion != version { // lists of an API server leave it out
+		return nil, &reader.MalformedError{Object: kind + " " + c.Name, Why: "no API server since Kubernetes 1.22 knows " + c.APIVersion +
+			" of it: write " + version}
+	}
 	for i, hook := range c.Webhooks {
 		all = append(all, entry{kind: kind, configuration: c.ObjectMeta, index: i, siblings: len(c.Webhooks) - 1, Hook: hook})
 	}

@@ -23,8 +23,9 @@ import (
 
 // Slips are what is not looked at in the manifests that stand for a cluster.
 type Slips struct {
-	Wrong  []*manifest.Problem // kinds that no API server has, and fields that a kind does not have
-	Unread string              // the kinds that nothing here knows, with the reason; empty: there are none
+	Wrong     []*manifest.Problem       // kinds that no API server has, and fields that a kind does not have
+	Undefined []schema.GroupVersionKind // the kinds that nothing here knows
+	Unread    string                    // the same, with the reason; empty: there are none
 }
 
 // Lines says each in one line.
@@ -73,6 +74,7 @@ func SlipsIn(found []manifest.Object, suites suite.List) (s Slips) {
 	}
 	var kinds []string
 	for gvk, n := range unread {
+		s.Undefined = append(s.Undefined, gvk)
 		kinds = append(kinds, fmt.Sprintf("%d %s of %s", n, gvk.Kind, gvk.GroupVersion()))
 	}
 	if slices.Sort(kinds); len(kinds) > 0 {
