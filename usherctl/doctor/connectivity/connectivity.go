@@ -153,7 +153,8 @@ func (c *Cluster) expiredProblem(w Webhook, about Subject, roots bundle) *Proble
 	if len(roots.certificates) == 0 || slices.ContainsFunc(roots.certificates, func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }) {
 		return nil
 	}
-	return problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s", report.List(subjects(roots.certificates)), w.Consequence)
+	return problem("ca-expired", about, "every CA in clientConfig.caBundle has expired: %s. %s",
+		report.List(subjects(roots.certificates)), w.Consequence)
 }
 
 // wayProblem returns the first error on the way to what a webhook calls, or nil.
