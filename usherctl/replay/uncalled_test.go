@@ -1,14 +1,21 @@
 package replay_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/internal/cli"
+	"usher.dev/usher/routes"
+	"usher.dev/usher/usherctl/review"
+	"usher.dev/usher/usherctl/tool"
 )
 
 func web(name, namespace, image string) object {
@@ -52,6 +59,26 @@ func TestWithoutUsher(t *testing.T) {
 	other := strings.ReplaceAll(unknown, `"pods"`, `"leases"`)
 	if _, printed, err = reviewed(t, []byte(other), inForce, ""); err == nil || !strings.Contains(err.Error(), "no request of the log is for usher") {
 		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+// TestSlips: what counts for nothing in --cluster-dir is named, and nothing is fine then.
+func TestSlips(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"n.yaml": `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps", "labls": {"a": "b"}}}`, "policy": "{}", "log": ""} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for name, of := range map[string]error{"fine": nil, "refused": cli.ErrDenied} {
+		var out bytes.Buffer
+		command := review.Command(tool.Env{Suites: routes.Suites(), Streams: cli.Streams{Out: &out, Err: &out}},
+			func(context.Context, tool.Env, review.AuditLogs) error { return of })
+		command.SetArgs([]string{"--audit-log", filepath.Join(dir, "log"), "--config", filepath.Join(dir, "policy"), "--cluster-dir", dir})
+		command.SilenceErrors, command.SilenceUsage = true, true
+		err := command.ExecuteContext(t.Context())
+		if !strings.Contains(out.String(), "warning: --cluster-dir: ") || !strings.Contains(out.String(), "did you mean labels?") || err == nil ||
+			errors.Is(err, cli.ErrDenied) != (of != nil) {
+			t.Errorf("%s: %v\n%s", name, err, &out)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,11 @@ func (o *options) reviewLogs(ctx context.Context, env tool.Env, set *pflag.FlagS
 	if err != nil {
 		return err
 	}
-	return review(ctx, env, AuditLogs{Files: o.logs, Config: o.config, Was: o.was, Suites: o.suites, Gates: o.gates, Cluster: o.clusterSource.From(),
+	run := reviewing{Env: env, o: *o}
+	if err := run.readDir(); err != nil {
+		return err
+	}
+	err = review(ctx, env, AuditLogs{Files: o.logs, Config: o.config, Was: o.was, Suites: o.suites, Gates: o.gates, Cluster: o.clusterSource.From(),
 		Namespaces: known, Output: o.output, Strict: o.strict})
+	return cmp.Or(err, run.slipped())
 }

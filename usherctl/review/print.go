@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,10 +51,15 @@ func (r *reviewing) print(ctx context.Context, documents []requests.Document, re
 		r.printText(n, whole, &light)
 	}
 	exit := report.ExitOfReview(slices.Concat(light, quotas))
-	if exit == report.Fine && r.slips.Err() != nil {
-		return report.Unjudged.Err("some files of --cluster-dir count for nothing")
+	return cmp.Or(exit.Err("some objects were not judged, or could not be reviewed"), r.slipped())
+}
+
+// slipped returns an error if files of --cluster-dir count for nothing.
+func (r *reviewing) slipped() error {
+	if r.slips.Err() == nil {
+		return nil
 	}
-	return exit.Err("some objects were not judged, or could not be reviewed")
+	return report.Unjudged.Err("some files of --cluster-dir count for nothing")
 }
 
 // printText prints n reports as text, and then what is to say of all of them. Pods of an owner of which the same is said are printed once.
