@@ -40,6 +40,7 @@ type options struct {
 	registered                        flags.Cluster // where the webhook configurations come from
 	logs                              []string      // audit logs
 	was                               string        // with logs, the former policy
+	assumed                           bool          // nothing tells the policy of usher in the cluster: it is taken to be the embedded one
 }
 
 // Command is `usherctl review`. logs reviews audit logs.

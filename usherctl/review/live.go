@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,8 @@ type liveCluster struct {
 	missing map[schema.GroupVersionKind]bool // kinds that the API server does not serve
 	objects []*unstructured.Unstructured
 	unread  []unread
+
+	registered []report.Webhook // with their names and paths, or URLs
 }
 
 // unread is what may decide about some requests and could not be read.
@@ -163,6 +166,7 @@ func readLive(ctx context.Context, source reader.Source, namespaces []string, ke
 	}
 	parallel.Run(calls...)
 	l.readParams(ctx)
+	l.readRegistered()
 	slices.SortFunc(l.unread, func(a, b unread) int { return strings.Compare(a.err.Error(), b.err.Error()) })
 	return l
 }
@@ -245,6 +249,20 @@ func (l *liveCluster) readParams(ctx context.Context) {
 		}
 		for _, u.namespace = range l.paramNamespaces(is.Namespaced) {
 			l.list(ctx, u)
+		}
+	}
+}
+
+// readRegistered notes the webhooks of the configurations.
+func (l *liveCluster) readRegistered() {
+	for _, object := range l.objects {
+		all, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		for _, w := range all {
+			entry, _ := w.(map[string]any)
+			name, _, _ := unstructured.NestedString(entry, "name")
+			url, _, _ := unstructured.NestedString(entry, "clientConfig", "url")
+			path, _, _ := unstructured.NestedString(entry, "clientConfig", "service", "path")
+			l.registered = append(l.registered, report.Webhook{Name: name, Path: cmp.Or(path, url)})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"usher.dev/usher/internal/cli"
 )
 
 // inCluster are the lists and objects of a cluster: by their paths.
@@ -111,5 +114,38 @@ func TestCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAssumedPolicy: a registered route that the assumed policy does not use proves that usher has another one. --config settles it.
+func TestAssumedPolicy(t *testing.T) {
+	const hook = `{"name":"%[1]s.usher.dev","clientConfig":{"url":"https://192.0.2.1/%[1]s"},"sideEffects":"None","admissionReviewVersions":["v1"],
+		"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE"],"resources":[%[2]q]}]}`
+	const list = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}, spec: {containers: [{name: a, image: b, resources: {limits: {cpu: 1}}}]}}`
+	const secret, few = "{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}}"
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("rules: [{name: never, match: {apiGroups: [''], resources: [secrets], operations: [CREATE]}, validations: [{expression: 'false', message: never}]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mutating := strings.Replace(list, "validating", "mutating", 1)
+	inCluster[mutating] = ""
+	t.Cleanup(func() { delete(inCluster, list); delete(inCluster, mutating) })
+	pods, rules := fmt.Sprintf(hook, "validate-pods", "pods"), fmt.Sprintf(hook, "validate-rules", "secrets")
+	for _, c := range []struct{ name, hooks, manifest, flag, want string }{
+		{"called", pods + "," + rules, secret, "", "1 object: 1 not judged"},
+		{"of another kind", pods + "," + rules, pod, "", "1 object: 1 not judged"},
+		{"used", pods, pod, "", "1 object: 1 allowed"},
+		{"not for it", rules, few, "", "1 object: 1 skipped"},
+		{"with a policy", rules, secret, "--config=" + policy, "1 object: 1 denied"},
+	} {
+		inCluster[list] = `{"metadata":{"name":"usher"},"webhooks":[` + c.hooks + `]}`
+		flags := strings.Fields(c.flag + " --suite=core --kubeconfig " + clusterOf(t))
+		said, err := reviewOf(t, c.manifest, flags...)
+		unknown := strings.Contains(c.want, "not judged")
+		if !strings.Contains(said, c.want) || strings.Contains(said, "usher webhooks apply") || strings.Contains(said, "validate-rules is registered") != unknown ||
+			unknown && (err == nil || errors.Is(err, cli.ErrDenied)) {
+			t.Errorf("%s: %v, want %q:\n%s", c.name, err, c.want, said)
+		}
 	}
 }

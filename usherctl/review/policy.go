@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/config"
 	"usher.dev/usher/internal/printable"
@@ -42,6 +43,7 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 		return nil, err
 	}
 	name, why := in.Deployed.Name, cmp.Or(in.Unusable, in.Unknown)
+	o.assumed = why != nil || in.Deployed.Arguments == nil
 	switch {
 	case why != nil:
 		_, _ = fmt.Fprintf(env.Err, "warning: the policy of usher in the cluster is not known: %v; reviewed with the embedded default, --config names "+
@@ -57,6 +59,34 @@ func policyOfReview(ctx context.Context, env tool.Env, o *options) (*config.Poli
 	o.gates = in.Gates
 	env.WarnOfPolicy(cmp.Or(name, "embedded default"), in.Policy)
 	return in.Policy, nil
+}
+
+// doubtPolicy notes in a report that a webhook of usher is registered for a route that the assumed policy does not use: usher has another policy,
+// and may decide otherwise what it is asked about.
+func (r *reviewing) doubtPolicy(of *report.Report, registered []report.Webhook) {
+	unused := func(path string) string {
+		i := slices.IndexFunc(r.routes, func(route admit.Route) bool { return route.Unused() != "" && strings.HasSuffix(path, route.Path) })
+		if i < 0 {
+			return ""
+		}
+		return r.routes[i].Path
+	}
+	found, asked := "", slices.ContainsFunc(of.Calls, func(c report.Call) bool { return c.Path != "" })
+	for _, w := range registered {
+		if path := unused(w.Path); path != "" && strings.HasSuffix(w.Name, ".usher.dev") {
+			found, asked = path, asked || w.Called
+		}
+	}
+	if !r.o.assumed || found == "" || !asked {
+		return
+	}
+	of.Calls = slices.DeleteFunc(slices.Clone(of.Calls), func(c report.Call) bool { return unused(c.Path) != "" })
+	of.Unjudged = append(of.Unjudged, found+" is registered, and the embedded default does not use it: usher in the cluster has another policy, "+
+		"and may decide otherwise; --config names its file")
+	refused := of.Verdict == report.Denied && slices.ContainsFunc(of.Calls, func(c report.Call) bool { return c.Path != "" && !passed(c) })
+	if of.Hint = ""; refused || of.Verdict == report.Allowed || of.Verdict == report.Skipped {
+		of.Verdict = report.NotJudged
+	}
 }
 
 // warnOfRunning warns of the usher that runs in a cluster, if that is of another version than this program, or has other steps than an instance

@@ -197,10 +197,13 @@ func (r *reviewer) review(ctx context.Context, d requests.Document) (of reported
 	default: // policies of files are in the cluster
 		r.examiner.AddCalled(ctx, d, r.o.Options, &of.Report)
 	}
+	registered := examined.Webhooks
 	if r.live != nil {
+		registered = r.live.registered
 		r.live.doubt(&of.Report, objectOf(d.JSON), r.routes)
 		r.live.refuse(&of.Report, objectOf(d.File().JSON).GroupVersionKind())
 	}
+	r.doubtPolicy(&of.Report, registered)
 	doubtStored(&of.Report, d)
 	if examined.Verdict == report.Failed {
 		of.Verdict = report.Denied // by the API server, because of some webhook
