@@ -21,7 +21,7 @@ var sizes = []struct {
 	most   int
 }{
 	{"the service", isService, 57_300}, // the aim is 53,500
-	{"usherctl", func(f string) bool { return below(f, "usherctl") && !isTest(f) }, 36_500}, // the aim is 26,500: replay and explain first
+	{"usherctl", func(f string) bool { return below(f, "usherctl") && !isTest(f) }, 36_700}, // the aim is 26,500: replay and explain first
 	{"admit", func(f string) bool { return path.Dir(f) == "admit" && !isTest(f) }, 2_900},
 	{"handlers", func(f string) bool { return below(f, "handlers") && !isTest(f) }, 1_750},
 	{"command", func(f string) bool { return below(f, "command") && !isTest(f) }, 2_000},
