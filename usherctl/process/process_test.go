@@ -30,7 +30,7 @@ import (
 const processMode = "USHER_TEST_PROCESS"
 
 // maxWait bounds what a test waits for.
-const maxWait = time.Minute
+const maxWait = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(processMode) != "" {
