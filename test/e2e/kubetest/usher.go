@@ -88,7 +88,12 @@ func (c *Cluster) StartUsher(ctx context.Context, o UsherOptions) (*Usher, error
 	if err := u.Balancer.wait(ctx, len(u.Replicas)); err != nil || c.services == nil {
 		return u, err
 	}
-	return u, c.ServeService(ctx, "usher", "usher", u.Balancer.next)
+	return u, u.Serve(ctx)
+}
+
+// Serve connects the Service usher to these replicas.
+func (u *Usher) Serve(ctx context.Context) error {
+	return u.cluster.ServeService(ctx, "usher", "usher", u.Balancer.next)
 }
 
 // prepare creates everything that the replicas share.

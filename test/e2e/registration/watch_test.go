@@ -45,7 +45,12 @@ func startWatching(ctx context.Context, t *testing.T, replicas int, flags ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(u.Stop)
+	t.Cleanup(func() {
+		u.Stop()
+		if err := usher.Serve(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return u
 }
 
