@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Profile is what a server offers in a TLS handshake. The zero value is the profile intermediate.
+// Profile has the TLS versions, cipher suites and curves of a server. The zero value is Mozilla's profile intermediate.
 type Profile struct {
 	MinVersion uint16        // tls.VersionTLS12 or tls.VersionTLS13
 	Suites     []uint16      // for TLS 1.2; those of TLS 1.3 cannot be chosen

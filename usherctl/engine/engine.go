@@ -90,9 +90,9 @@ type Request struct {
 	Strict bool // refuses unknown and duplicate fields, which else are warnings
 	Record bool // fills in Verdict.Plugins
 
-	// Count is how many objects like this one are created, such as the pods of a Deployment, for ResourceQuotas. Nil: one.
+	// Count is the number of objects like this one that ResourceQuotas count, such as the pods of a Deployment. Nil stands for one.
 	Count *int64
-	// Used has what earlier requests use of the ResourceQuotas, one after the other, and gets what this one uses. Nil: there were none.
+	// Used has the ResourceQuotas as earlier requests left them, and gets the usage of this one. Nil if requests are independent.
 	Used Used
 }
 
@@ -105,7 +105,7 @@ type Verdict struct {
 	Warnings []string
 	Calls    []Call   // of webhooks, in order; validating webhooks are called side by side, and are in the order of their configurations
 	Plugins  []Change // of built-in plug-ins and MutatingAdmissionPolicies, in order, with Request.Record
-	// Fit is how many of Request.Count fit into the ResourceQuotas of the Namespace, with which the API server counts them if Counted.
+	// Fit is the number of Request.Count objects that fit into the ResourceQuotas of the Namespace. Counted reports whether any quota counts them.
 	Fit     int64
 	Counted bool
 	// Unjudged says why the verdict, or the object, may be another one: webhooks without an answer, for instance.

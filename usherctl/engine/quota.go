@@ -124,7 +124,7 @@ func (q *quotas) SetQuotaConfiguration(c quota.Configuration) { q.configuration 
 // ValidateInitialization implements admission.InitializationValidator.
 func (*quotas) ValidateInitialization() error { return nil }
 
-// mostCounted is how many of the same objects are counted at most.
+// mostCounted is the maximum Request.Count that is counted.
 const mostCounted = 10_000
 
 // Validate implements admission.ValidationInterface.
@@ -159,7 +159,7 @@ func (q *quotas) Validate(ctx context.Context, a admission.Attributes, _ admissi
 
 func sameUse(a, b corev1.ResourceQuota) bool { return quota.Equals(a.Status.Used, b.Status.Used) }
 
-// count returns how many objects like that of the request are created.
+// count returns Request.Count, or 1.
 func (r *asked) count() int64 {
 	if r.Count == nil {
 		return 1

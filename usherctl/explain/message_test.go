@@ -174,7 +174,7 @@ func TestPolicyLine(t *testing.T) {
 	}
 }
 
-// TestOtherPolicy: a rule that the section does not have, and a policy that could not be read, are told.
+// TestOtherPolicy: explain reports a rule that the section does not have, and a policy that could not be read.
 func TestOtherPolicy(t *testing.T) {
 	f := policyFile{name: "p.yaml", text: []byte("labelRules:\n- name: described\n- {name: cost center}\nenv: []\n")}
 	for text, want := range map[string]string{

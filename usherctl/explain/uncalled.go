@@ -149,7 +149,7 @@ func notCalledBecause(refusal Refusal, hooks []webhookmatch.Hook) (message, look
 	return message, doctor
 }
 
-// causes are what the last part of a failed call's message means, and the first thing to look at in the Service, or else usherctl doctor.
+// causes explain failed calls by the error at the end of the message. look is a command for the Service; if empty, usherctl doctor is named.
 var causes = []struct {
 	text       *regexp.Regexp
 	says, look string

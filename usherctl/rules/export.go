@@ -20,6 +20,7 @@ import (
 	"usher.dev/usher/admit/gate"
 	"usher.dev/usher/admit/override"
 	"usher.dev/usher/config"
+	"usher.dev/usher/internal/resources"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/server/webhooks"
 	"usher.dev/usher/usherctl/engine"
@@ -144,27 +145,18 @@ func (x *exporting) objects(rule *expression.Rule) []any {
 	return all
 }
 
-// namespaced reports whether all that a rule is for is known to have namespaces, so that a binding for objects without one would never match.
+// namespaced reports whether all resources that a rule names are known to be namespaced, so that a binding for cluster-scoped ones never matches.
 func namespaced(rule *expression.Rule) bool {
+	known := resources.BuiltIn()
 	return !slices.ContainsFunc(rule.Match.Rules(), func(r admit.Rule) bool {
 		return r.Scope != registration.NamespacedScope && slices.ContainsFunc(r.Groups, func(group string) bool {
 			return slices.ContainsFunc(r.Resources, func(name string) bool {
-				name, _, _ = strings.Cut(name, "/")
-				return !slices.Contains(inNamespaces[group], name)
+				base, _, _ := strings.Cut(name, "/")
+				of, is := known.Groups[group][base]
+				return !is || of.ClusterScoped
 			})
 		})
 	})
-}
-
-// inNamespaces are the resources, by group, that are known to have namespaces.
-var inNamespaces = map[string][]string{
-	"": {"pods", "configmaps", "secrets", "services", "endpoints", "events", "serviceaccounts", "persistentvolumeclaims", "replicationcontrollers",
-		"resourcequotas", "limitranges", "podtemplates"},
-	"apps":              {"deployments", "replicasets", "statefulsets", "daemonsets"},
-	"batch":             {"jobs", "cronjobs"},
-	"autoscaling":       {"horizontalpodautoscalers"},
-	"policy":            {"poddisruptionbudgets"},
-	"networking.k8s.io": {"ingresses", "networkpolicies"},
 }
 
 func typeOf(kind string) metav1.TypeMeta {

@@ -38,7 +38,7 @@ type candidate struct {
 	certain bool
 }
 
-// connections are the handshakes that were made: one for each address and name, whoever asks for it, and one at a time with an address.
+// connections caches TLS handshakes by server name and address. It makes one handshake at a time with each address.
 type connections struct {
 	lock  sync.Mutex
 	made  map[[2]string]func() handshake

@@ -16,7 +16,7 @@ import (
 	"usher.dev/usher/usherctl/report"
 )
 
-// workload is what makes pods, or a pod without it.
+// workload is a Deployment, StatefulSet or DaemonSet, or a pod of none of them.
 type workload struct {
 	kind     string
 	Metadata metav1.ObjectMeta
@@ -32,11 +32,11 @@ type Labels struct {
 	Assumed   bool // no workload is known, and the labels are those that a Service selects
 }
 
-// makers are the kinds that make pods; pods count if none of them does.
+// makers are the kinds of workloads, in the order in which they are read: pods only if no other workload is selected.
 var makers = []reader.Kind{reader.NewKind("apps", "v1", "Deployment", "deployments"), reader.NewKind("apps", "v1", "StatefulSet", "statefulsets"),
 	reader.NewKind("apps", "v1", "DaemonSet", "daemonsets"), reader.NewKind("", "v1", "Pod", "pods")}
 
-// readWorkloads reads what makes pods that the Service selects. What may not be read is not known.
+// readWorkloads reads the workloads whose pods the Service selects. Those that may not be read are unknown.
 func (b *backend) readWorkloads(ctx context.Context, source reader.Source) {
 	selects := labels.SelectorFromSet(b.service.Spec.Selector)
 	for _, kind := range makers {

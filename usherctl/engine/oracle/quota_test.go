@@ -72,6 +72,18 @@ func counted(d drawer, name, namespace string) *unstructured.Unstructured {
 	return made("v1", "Pod", name, namespace, object{"spec": pod})
 }
 
+// withQuota stores a Namespace with a quota and a ServiceAccount, and returns the first two as files.
+func withQuota(t *testing.T, s *server, d drawer, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	files := []*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{}), quotaOf(d, namespace)}
+	for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
+		if err := s.storeUncounted(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
 // TestQuotas: what objects of files use of a quota is what the API server counts as it stores them, one after the other.
 func TestQuotas(t *testing.T) {
 	s := theServer(t)
@@ -83,12 +95,7 @@ func TestQuotas(t *testing.T) {
 	codes := map[int]int{}
 	for i := range draws / 8 {
 		d, namespace := newDrawer(seed, 7_000_000+i), fmt.Sprintf("quota%d", i)
-		files := []*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{}), quotaOf(d, namespace)}
-		for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
-			if err := s.storeUncounted(o); err != nil {
-				t.Fatal(err)
-			}
-		}
+		files := withQuota(t, s, d, namespace)
 		for n := range 6 {
 			o := counted(d, fmt.Sprintf("o%d", n), namespace)
 			judged := compare(t, s, engine.Cluster{Objects: slices.Concat(base, files)}, []drawn{request(o, fmt.Sprintf("%s, %d", namespace, n))})
@@ -118,12 +125,7 @@ func TestQuotaSequences(t *testing.T) {
 	codes := map[int]int{}
 	for i := range draws / 8 {
 		d, namespace := newDrawer(seed, 8_000_000+i), fmt.Sprintf("sequence%d", i)
-		files := []*unstructured.Unstructured{made("v1", "Namespace", namespace, "", object{}), quotaOf(d, namespace)}
-		for _, o := range append(files, made("v1", "ServiceAccount", "default", namespace, object{})) {
-			if err := s.storeUncounted(o); err != nil {
-				t.Fatal(err)
-			}
-		}
+		files := withQuota(t, s, d, namespace)
 		e, err := engine.New(t.Context(), engine.Cluster{Objects: slices.Concat(base, files)})
 		if err != nil {
 			t.Fatal(err)
