@@ -35,7 +35,7 @@ func Command(env tool.Env) *cobra.Command {
 	o := options{}
 	c := &cobra.Command{Use: "lab", Short: "run an API server for kubectl on this machine, with usher registered", Args: cli.NoArgs,
 		Example: `  # then set KUBECONFIG in another terminal, as it says
-  usherctl lab --config deploy/base/policy.yaml --load samples/cluster/namespaces.yaml`,
+  usherctl lab --config samples/policies/rules.yaml --load samples/cluster/namespaces.yaml`,
 		Long: `Run kube-apiserver on this machine, in memory and without a container, and usher, which it calls: for trying a policy with kubectl.
 The policy file is followed. There are no nodes and no scheduler, and no controllers of workloads: make cluster has them. Ctrl-C ends
 it, and nothing stays.`}

@@ -44,6 +44,7 @@ func run(ctx context.Context, env tool.Env, o options) error {
 	if l.manifests, err = l.readLoaded(); err != nil {
 		return err
 	}
+	l.Say("Kubernetes " + l.version + " is starting, which takes some seconds.")
 	err = l.open(ctx)
 	if l.server != nil {
 		defer l.server.Stop()
@@ -82,15 +83,16 @@ func (l *lab) open(ctx context.Context) (err error) {
 
 // greet says how to reach the lab, and what to try.
 func (l *lab) greet() {
-	policy := "the embedded policy"
+	policy, flag := "the embedded policy", ""
 	if l.config != "" {
-		policy = l.config + ", which is followed"
+		policy, flag = l.config+", which is followed", " --config "+l.config
 	}
 	l.Say("Kubernetes "+l.version+" is on "+l.server.Config.Host+", and calls usher. Policy: "+policy, "", "In another terminal:", "",
 		"  export KUBECONFIG="+l.kubeconfig,
 		"  kubectl run web --image=nginx --dry-run=server -o yaml",
 		"  kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
-		"  kubectl auth can-i create pods --as=jane", "",
+		"  kubectl auth can-i create pods --as=jane",
+		"  usherctl review --cluster=api"+flag+" FILE", "",
 		"usher is asked about Namespaces with the label admission-webhook: enabled, as default has it here.",
 		"There are no nodes, no scheduler and no controllers of workloads, so no pod runs: make cluster has them.",
 		"Ctrl-C ends it, and nothing stays.")

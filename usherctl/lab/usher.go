@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -84,14 +85,19 @@ func tell(asked chan<- struct{}) handlers.Observe {
 	}
 }
 
-// grant gives usher the rights that `usher webhooks --rbac` prints.
+// grant gives usher its Namespace, and the rights that `usher webhooks --rbac` prints.
 func (l *lab) grant(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(l.server.Config)
 	if err != nil {
 		return err
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: webhooks.Meta(),
-		Rules: l.suites.Rights(suite.Instance{Suites: l.suites, Policy: suite.NoPolicy, Gates: l.gates}.Routes())}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "usher"}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	rights := l.suites.Rights(suite.Instance{Suites: l.suites, Policy: suite.NoPolicy, Gates: l.gates}.Routes())
+	sidecars := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods"}} // of the Role usher-sidecars
+	role := &rbacv1.ClusterRole{ObjectMeta: webhooks.Meta(), Rules: append(rights, sidecars)}
 	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -187,21 +193,22 @@ func (l *lab) log(ctx context.Context) *logrus.Logger {
 	if l.verbose {
 		log.SetLevel(logrus.InfoLevel)
 	}
-	log.SetFormatter(plain{})
+	log.SetFormatter(plain{l.verbose})
 	context.AfterFunc(ctx, func() { log.SetLevel(logrus.PanicLevel) })
 	return log
 }
 
-// plain formats a line of a log for a person. Nothing asks to register usher for a new policy: the lab does.
-type plain struct{}
+// plain formats a line of a log for a person. Nothing asks to register usher for a new policy: the lab does. Whoever sent what is no review
+// has the answer, so that only a verbose log has it, too.
+type plain struct{ verbose bool }
 
-func (plain) Format(e *logrus.Entry) ([]byte, error) {
-	if strings.Contains(e.Message, "usher webhooks") {
+func (p plain) Format(e *logrus.Entry) ([]byte, error) {
+	if strings.Contains(e.Message, "usher webhooks") || !p.verbose && e.Message == "review not answered" {
 		return nil, nil
 	}
 	text := "usher: " + e.Level.String() + ": " + printable.Line(e.Message)
-	if err, has := e.Data[logrus.ErrorKey].(error); has {
-		text += ": " + printable.Lines(err.Error())
+	if err, has := e.Data[logrus.ErrorKey]; has {
+		text += ": " + printable.Lines(fmt.Sprint(err))
 	}
 	return []byte(text + "\n"), nil
 }

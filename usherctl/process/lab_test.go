@@ -53,7 +53,7 @@ func TestLab(t *testing.T) {
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil {
 		t.Errorf("a loaded Namespace: %v", err)
 	}
-	putFile(t, policy, []byte("env: [{name: SECOND, value: x}]\nrules:\n- name: no-settings\n"+
+	putFile(t, policy, []byte("env: [{name: SECOND, value: x}]\nsidecars: [{name: s, containers: [{name: s, image: s}]}]\nrules:\n- name: no-settings\n"+
 		"  match: {apiGroups: [''], resources: [configmaps], operations: [CREATE]}\n"+
 		"  validations: [{expression: 'false', message: none here}]\n"))
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
@@ -106,6 +106,34 @@ func leavesNothing(t *testing.T, c *exec.Cmd, temporary, address string) {
 		_ = connection.Close()
 		t.Error("it listens after its end")
 	}
+}
+
+// TestLabEndsWhileItStarts: an interrupt at any time of the start ends it with exit code 0, and leaves no file.
+func TestLabEndsWhileItStarts(t *testing.T) {
+	for _, after := range []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second} { // after its first file
+		temporary := shortDir(t)
+		c := exec.Command("sh", "-c", "exec usherctl lab")
+		c.Env = append(programsOnPath(t), "TMPDIR="+temporary)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(maxWait); !holds(temporary) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		}
+		time.Sleep(after)
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Wait()
+		if err != nil || holds(temporary) {
+			t.Errorf("interrupted after %v: %v; files are left: %v", after, err, holds(temporary))
+		}
+	}
+}
+
+// holds reports whether a directory has entries.
+func holds(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return len(entries) > 0
 }
 
 // TestLabRefuses: mistakes end it before anything is started.

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -82,6 +83,7 @@ func (s *Server) start(ctx context.Context, o Options) (err error) {
 	if s.Dir, err = os.MkdirTemp("", "usher-"); err != nil {
 		return err
 	}
+	s.endWith(ctx)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -96,6 +98,18 @@ func (s *Server) start(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return s.control(ctx)
+}
+
+// endWith replaces what Kubernetes' code does when a hook fails at the start: it ends the process, and leaves the server's directory. If
+// the hook fails because ctx has ended, only the hook ends.
+func (s *Server) endWith(ctx context.Context) {
+	klog.OsExit = func(code int) {
+		if ctx.Err() != nil {
+			goruntime.Goexit()
+		}
+		_ = os.RemoveAll(s.Dir)
+		os.Exit(code)
+	}
 }
 
 // prepare makes all that an API server needs, and returns how it is run.
