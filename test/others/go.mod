@@ -3,6 +3,7 @@ module usher.dev/usher/others
 go 1.26.0
 
 require (
+	github.com/slok/kubewebhook/v2 v2.7.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

@@ -17,10 +17,10 @@ import (
 
 const others = "../../test/others" // webhooks written with the libraries of others
 
-// TestControllerRuntime: what the handlers of controller-runtime fail is known, and is on the page.
-func TestControllerRuntime(t *testing.T) {
+// TestOthers: what the handlers of controller-runtime and kubewebhook fail is known, and is on the page.
+func TestOthers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds controller-runtime")
+		t.Skip("builds the libraries")
 	}
 	dir := t.TempDir()
 	ca, err := certs.EnsureLocal(dir, []string{"127.0.0.1"}, time.Now(), func(string) {})
@@ -34,11 +34,11 @@ func TestControllerRuntime(t *testing.T) {
 	}
 	address := served(t, dir)
 	samples := requests.ReadFiles(nowhere, []string{"testdata/others.yaml"}, false)
-	paths := []string{"/mutate", "/validate"}
+	paths := []string{"/mutate", "/validate", "/annotate"}
 	found := make([]string, len(paths))
 	var group sync.WaitGroup
 	for i, path := range paths {
-		h, end, err := At(t.Context(), address+path, path == "/mutate", ca, samples)
+		h, end, err := At(t.Context(), address+path, path != "/validate", ca, samples)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,13 +65,16 @@ func TestControllerRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, part, _ := strings.Cut(string(page), "\n## What libraries do")
 	for _, m := range regexp.MustCompile(`fails (\S+)`).FindAllStringSubmatch(string(want), -1) {
-		if _, part, _ := strings.Cut(string(page), "controller-runtime"); !strings.Contains(part, "`"+m[1]+"`") {
-			t.Errorf("docs/probe.md does not say that controller-runtime fails %s", m[1])
+		if !strings.Contains(part, "`"+m[1]+"`") {
+			t.Errorf("docs/probe.md does not say that one of them fails %s", m[1])
 		}
 	}
-	if v := required(t, others)["sigs.k8s.io/controller-runtime"]; !strings.Contains(string(page), "controller-runtime "+v+" ") {
-		t.Errorf("docs/probe.md does not name controller-runtime %s", v)
+	for name, module := range map[string]string{"controller-runtime": "sigs.k8s.io/controller-runtime", "kubewebhook": "github.com/slok/kubewebhook/v2"} {
+		if v := required(t, others)[module]; v == "" || !strings.Contains(part, name+" "+v+" ") {
+			t.Errorf("docs/probe.md does not name %s %s", name, v)
+		}
 	}
 }
 
