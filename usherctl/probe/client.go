@@ -168,7 +168,7 @@ func (x *Exchange) Outcome() string {
 }
 
 // maxShown is the length of a body that is shown in a command.
-const maxShown = 8 << 10
+const maxShown = 400
 
 // Curl returns the request as a command for a shell, with the body in a file if one is named, or "" if it cannot be said in one.
 func (x *Exchange) Curl(at, file string) string {

@@ -158,6 +158,11 @@ func probe(ctx context.Context, env tool.Env, o options, names []string) error {
 		}
 		defer h.close()
 	}
+	for _, h := range hooks { // what is for others of them need not be said
+		h.uncalled = slices.DeleteFunc(h.uncalled, func(source string) bool {
+			return slices.ContainsFunc(hooks, func(other *registered) bool { return !slices.Contains(other.uncalled, source) })
+		})
+	}
 	reports, err := o.runAll(ctx, env, hooks)
 	if err != nil {
 		return err
@@ -192,19 +197,14 @@ func (o *options) tests() []Test {
 // runAll runs the tests of webhooks, and prints the results.
 func (o *options) runAll(ctx context.Context, env tool.Env, hooks []*registered) (reports []report.Report, err error) {
 	slow := map[string]bool{} // addresses that had the test slow-clients
-	var all tally
 	for _, h := range hooks {
 		if o.output == "text" {
 			h.printHead(env)
 		}
-		address := ""
-		if u, err := url.Parse(h.URL); err == nil {
-			address = hostOf(u)
-		}
+		address := h.host()
 		h.slowTested = slow[address]
 		Run(ctx, &h.Hook, o.tests(), o.bound, func(res Result) {
 			slow[address] = slow[address] || res.Test.slow && res.NotJudged == ""
-			all.add(res)
 			reports = append(reports, res.Report())
 			if o.output == "text" {
 				res.print(env.Out, env.Style(), o.save)
@@ -212,7 +212,7 @@ func (o *options) runAll(ctx context.Context, env tool.Env, hooks []*registered)
 		})
 	}
 	if o.output == "text" {
-		_, err = fmt.Fprintln(env.Out, all)
+		_, err = fmt.Fprintln(env.Out, report.TestSummary(reports))
 	} else {
 		err = report.Write(env.Out, o.output, "usherctl probe", slices.Values(reports))
 	}
@@ -280,11 +280,12 @@ func readConfigurations(ctx context.Context, from flags.Cluster, name string) (a
 func announce(env tool.Env, o options, hooks []*registered, names []string) error {
 	var where []string
 	for _, h := range hooks {
-		if u, err := url.Parse(h.URL); err == nil && !slices.Contains(where, u.Host) {
-			where = append(where, u.Host)
+		if !slices.Contains(where, h.host()) {
+			where = append(where, h.host())
 		}
 	}
-	text := fmt.Sprintf("at most %d requests in %s to each of %d webhooks at %s", o.bound.Requests, o.bound.Time, len(hooks), report.List(where))
+	text := fmt.Sprintf("at most %d requests in %s to each webhook (%d) at %s, and waits at most %s for it to end silent connections",
+		o.bound.Requests, o.bound.Time, len(hooks), report.List(where), o.bound.Patience)
 	if o.url != "" || o.address != "" && len(names) == 0 {
 		_, _ = fmt.Fprintln(env.Err, "sends "+text)
 		return nil
@@ -298,10 +299,7 @@ func (h *registered) printHead(env tool.Env) {
 		title = h.Configuration + ", webhook " + h.Name
 	}
 	env.Say("", env.Style().Heading(title))
-	for _, s := range h.Samples {
-		env.Say("  sends " + s.Source)
-	}
-	for _, s := range h.Updates {
+	for _, s := range slices.Concat(h.Samples, h.Updates) {
 		env.Say("  sends " + s.Source)
 	}
 	for _, s := range h.notes {
@@ -316,17 +314,7 @@ func (h *registered) printHead(env tool.Env) {
 func printTests(env tool.Env, o options) error {
 	tests := o.tests()
 	if o.output == "json" {
-		type listed struct {
-			Name string   `json:"name"`
-			Does string   `json:"does"`
-			Why  string   `json:"why"`
-			From []string `json:"from"`
-		}
-		var all []listed
-		for _, t := range tests {
-			all = append(all, listed{t.Name, t.Does, t.Why, t.From})
-		}
-		return report.WriteJSON(env.Out, all)
+		return report.WriteJSON(env.Out, tests)
 	}
 	for _, t := range tests {
 		env.Say(fmt.Sprintf("%-16s %s", t.Name, t.Does), "                 "+t.Why)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // generateName checks the decision about an object whose name is to be made.
@@ -17,18 +19,20 @@ func generateName(r *run) {
 		r.skip("the API server has made the name when it asks validating webhooks")
 		return
 	}
-	review := r.sample.Review.withObject(func(object map[string]any) {
-		metadata := at(object, "metadata")
-		delete(metadata, "name")
-		metadata["generateName"] = "probe-"
-	}).with(func(q map[string]any) { delete(q, "name") })
+	review := r.sample.Review.without("name").with(func(q map[string]any) { delete(q, "name") })
+	at(review.object(), "metadata")["generateName"] = "probe-"
+	r.sameVerdict("with generateName in place of a name", review)
+}
+
+// sameVerdict fails unless another form of the object is allowed or refused as the sample was.
+func (r *run) sameVerdict(how string, review Review) {
 	a, x := r.client.review(r, review)
 	switch {
 	case x.unsent():
 	case a == nil:
-		r.fail(x, "an object with generateName is not answered: %s", x.Outcome())
+		r.fail(x, "%s it is not answered: %s", how, x.Outcome())
 	case a.Review.Response.Allowed != r.was.Review.Response.Allowed:
-		r.fail(x, "with a name it is %s, and with generateName %s", r.was.verdict(), a.verdict())
+		r.fail(x, "the sample is %s, and %s it is %s", r.was.verdict(), how, a.verdict())
 	}
 }
 
@@ -98,40 +102,121 @@ func (r *run) compare(when string, was, a *Answer, x *Exchange) {
 // same reports whether two answers decide the same. Of a webhook whose patches change from answer to answer, which the test repeated reports,
 // the others compare only the verdicts.
 func (r *run) same(a, b *Answer) bool {
-	return a.same(b) || r.unsteady && r.result.Test.Name != "repeated" && a.Review.Response.Allowed == b.Review.Response.Allowed
+	if r.unsteady && r.result.Test.Name != "repeated" {
+		return a.Review.Response.Allowed == b.Review.Response.Allowed
+	}
+	return a.same(b) && a.echoes() == b.echoes()
 }
 
 // together is the number of requests that are sent at once.
 const together = 64
 
+// asked is a request with the answer that it has alone.
+type asked struct {
+	review Review
+	alone  *Answer
+}
+
+// mixed returns requests with different answers, as far as there are some: the samples, and under other names what they are, what they are
+// without labels and annotations, and what the webhook has made of them.
+func (r *run) mixed() (all []asked) {
+	for i, was := range r.plain[:min(6, len(r.plain))] {
+		if was == nil {
+			continue
+		}
+		s := r.hook.Samples[i]
+		all = append(all, asked{s.Review, was})
+		forms := []Review{s.Review, s.Review.without("labels", "annotations")}
+		if object, err := was.applied(); err == nil && len(was.Review.Response.Patch) > 0 {
+			forms = append(forms, s.Review.with(func(q map[string]any) { q["object"] = object }))
+		}
+		for _, form := range forms {
+			form = form.named(freshName())
+			if a, _ := r.client.review(r, form); a != nil {
+				all = append(all, asked{form, a})
+			}
+		}
+	}
+	return all
+}
+
+const fresh = "probe-"
+
+func freshName() string { return fresh + string(uuid.NewUUID())[:8] }
+
+// differing returns two requests that are decided upon differently, of those that may be a pair: best of all one allowed and one refused.
+func differing(all []asked, may func(a, b Review) bool) (pair []asked) {
+	for i, a := range all {
+		for _, b := range all[:i] {
+			refused := a.alone.Review.Response.Allowed != b.alone.Review.Response.Allowed
+			if may(a.review, b.review) && (refused || pair == nil && a.alone.decided() != b.alone.decided()) {
+				pair = []asked{a, b}
+				if refused {
+					return pair
+				}
+			}
+		}
+	}
+	return pair
+}
+
 func sideBySide(r *run) {
-	answers := make([]*Answer, together)
-	exchanges := make([]*Exchange, together)
+	mix := r.mixed()
+	r.atOnce(mix)
+	if differing(mix, func(Review, Review) bool { return true }) == nil {
+		r.notJudged("all requests have the same answer, so that of another one would not be seen: " +
+			"pass an object that it refuses or changes with --sample FILE")
+	}
+	if pair := differing(mix, mayShareName); pair != nil {
+		r.sameName(pair)
+	}
+}
+
+// atOnce sends requests all at once, and fails unless each has the answer that it has alone.
+func (r *run) atOnce(mix []asked) {
+	answers, exchanges := make([]*Answer, together), make([]*Exchange, together)
 	var group sync.WaitGroup
 	for i := range together {
-		group.Go(func() { answers[i], exchanges[i] = r.client.review(r, r.sample.Review) })
+		group.Go(func() { answers[i], exchanges[i] = r.client.review(r, mix[i%len(mix)].review) })
 	}
 	group.Wait()
-	failed, other := 0, 0
-	var first *Exchange
+	failed, other, first := 0, 0, -1
 	for i, a := range answers {
 		switch {
 		case exchanges[i].unsent():
 			return
 		case a == nil:
 			failed++
-		case !r.same(a, r.was):
+		case !r.same(a, mix[i%len(mix)].alone):
 			other++
 		default:
 			continue
 		}
-		if first == nil {
-			first = exchanges[i]
+		if first < 0 {
+			first = i
 		}
 	}
-	if first != nil {
-		r.fail(first, "of %d requests at once, %d failed and %d had another answer, such as: %s", together, failed, other, first.Outcome())
+	if first >= 0 {
+		r.fail(exchanges[first], "of %d requests at once, %d failed and %d had another answer, such as: %s; alone it is %s", together, failed, other,
+			exchanges[first].Outcome(), mix[first%len(mix)].alone.verdict())
 	}
+}
+
+// sameName fails if a decision is kept by the name of an object: of two objects with a name that was not sent before, in turn the one and the
+// other first, the second has always the answer of the first.
+func (r *run) sameName(pair []asked) {
+	var second *Answer
+	for range 10 {
+		slices.Reverse(pair)
+		name := freshName()
+		first, _ := r.client.review(r, pair[0].review.named(name))
+		second, _ = r.client.review(r, pair[1].review.named(name))
+		if first == nil || second == nil || first.decided() != pair[0].alone.decided() || second.decided() != first.decided() {
+			return
+		}
+	}
+	r.fail(second.Exchange, "an object is %s, as another one of its name was before; under another name it is %s", second.verdict(),
+		pair[1].alone.verdict())
 }
 
 func inTime(r *run) {

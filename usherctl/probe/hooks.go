@@ -37,9 +37,6 @@ type place struct {
 	roots      *x509.CertPool
 }
 
-// errNoAddress is the error of a webhook behind a Service, which only a cluster can reach.
-var errNoAddress = errors.New("it is behind a Service, which only the cluster reaches")
-
 // unregistered returns the webhook at a URL of which no configuration is known: it is taken for one that is called for everything.
 func unregistered(at string, mutates bool, to place) (*registered, error) {
 	u, err := url.Parse(at)
@@ -146,9 +143,8 @@ func (h *registered) locate(c admissionregistrationv1.WebhookClientConfig, to pl
 	case c.Service != nil:
 		h.ServerName, path = c.Service.Name+"."+c.Service.Namespace+".svc", ptr.Deref(c.Service.Path, "/")
 		if to.address == "" {
-			return fmt.Errorf("webhook %s: %w; forward a port, and pass its address:\n  kubectl port-forward -n %s service/%s 8443:%d\n"+
-				"  --address https://127.0.0.1:8443",
-				h.Name, errNoAddress, c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, 443))
+			return fmt.Errorf("webhook %s: it is behind a Service, which only the cluster reaches; forward a port, and pass its address:\n"+
+				"  kubectl port-forward -n %s service/%s 8443:%d\n  --address https://127.0.0.1:8443", h.Name, c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, 443))
 		}
 	case c.URL != nil:
 		u, err := url.Parse(*c.URL)

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,14 +11,17 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // failing returns what some tests of a webhook find.
@@ -25,7 +29,7 @@ func failing(t *testing.T, h *registered, tests string) map[string]Result {
 	t.Helper()
 	failed, chosen := map[string]Result{}, regexp.MustCompile("^("+tests+")$")
 	Run(t.Context(), &h.Hook, slices.DeleteFunc(Tests(), func(t Test) bool { return !chosen.MatchString(t.Name) }),
-		Bound{400, 2 * time.Minute, 4 * time.Second}, func(res Result) {
+		Bound{400, 2 * time.Minute, 6 * time.Second}, func(res Result) {
 			if len(res.Failures) > 0 || res.NotJudged != "" {
 				failed[res.Test.Name] = res
 			}
@@ -70,6 +74,78 @@ func TestRandomPatch(t *testing.T) {
 	failed := failing(t, h, "dry-run|repeated|side-by-side|slow-clients|alive")
 	if _, is := failed["repeated"]; !is || len(failed) > 1 {
 		t.Errorf("%v", failed)
+	}
+}
+
+// TestMixedRequests: what handlers share, and what they keep by the name of an object, is found, and nothing of those that decide by the name.
+func TestMixedRequests(t *testing.T) {
+	type decider = func(q, seen *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+	var decide decider
+	h := serving(t, shape{decide: func(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return decide(q, q) }})
+	shipped, refused := h.Samples, requests.Read("", strings.NewReader(`{apiVersion: v1, kind: Pod, metadata: {name: moving},
+		spec: {containers: [{name: app, image: "registry.example.com/web:latest"}]}}`))
+	if err := h.addSamples(t.Context(), refused, false); err != nil {
+		t.Fatal(err)
+	}
+	both := h.Samples
+	unless := func(refused bool, q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		if refused {
+			return refusing(q, 403, "no")
+		}
+		return allow(q)
+	}
+	validate := func(q, seen *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return unless(strings.Contains(string(seen.Object.Raw), ":latest"), q)
+	}
+	mutate := func(q, seen *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		pod := podOf(seen)
+		if pod == nil || pod.Annotations["seen"] != "" {
+			return allow(q)
+		}
+		return patching(q, map[string]any{"op": "add", "path": "/metadata/annotations", "value": labels.Merge(pod.Annotations, labels.Set{"seen": "yes"})})
+	}
+	shared := func(of decider) decider {
+		var last atomic.Pointer[admissionv1.AdmissionRequest]
+		return func(q, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			last.Store(q)
+			time.Sleep(3 * time.Millisecond)
+			return of(q, last.Load())
+		}
+	}
+	kept := func(of decider) decider {
+		var byName sync.Map
+		return func(q, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			first, _ := byName.LoadOrStore(q.Namespace+"/"+q.Name, of(q, q))
+			answer := *first.(*admissionv1.AdmissionResponse)
+			answer.UID = q.UID
+			return &answer
+		}
+	}
+	for name, test := range map[string]struct {
+		samples []Sample
+		decide  decider
+		want    string // empty: nothing is found
+	}{
+		"a shared object, of which one is refused": {both, shared(validate), "had another answer"},
+		"a shared object, of one sample":           {shipped, shared(mutate), "had another answer"},
+		"a shared uid": {shipped, shared(func(_, seen *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allow(seen) }),
+			"had another answer"},
+		"a verdict kept by name": {both, kept(validate), "as another one of its name was"},
+		"a patch kept by name":   {shipped, kept(mutate), "as another one of its name was"},
+		"honest":                 {both, validate, ""},
+		"a name that is refused": {both, func(q, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			return unless(q.Name == "moving", q)
+		}, ""},
+		"half of all names": {both, func(q, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			return unless(crc32.ChecksumIEEE([]byte(q.Name))%2 == 0, q)
+		}, ""},
+		"nothing but yes": {both, func(q, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return allow(q) }, "the same answer"},
+	} {
+		h.Samples, decide = test.samples, test.decide
+		res := failing(t, h, "side-by-side")["side-by-side"]
+		if said := fmt.Sprint(res.NotJudged, res.Failures); test.want == "" && len(res.Failures) > 0 || !strings.Contains(said, test.want) {
+			t.Errorf("%s: %s", name, said)
+		}
 	}
 }
 

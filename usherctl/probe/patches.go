@@ -96,7 +96,11 @@ func (r *run) changes() bool {
 		return false
 	}
 	if !r.changed() {
-		r.notJudged("it changes none of the samples: pass an object that it changes with --sample FILE")
+		why := "it changes none of the samples: pass an object that it changes with --sample FILE"
+		if r.hook.unregistered {
+			why += ", or --type validating"
+		}
+		r.notJudged("%s", why)
 		return false
 	}
 	return true
@@ -123,11 +127,8 @@ func (s Sample) same(ctx context.Context, one, other map[string]any) bool {
 
 // stored returns an object as the API server stores it, as far as that is known, without nulls and what it sets itself.
 func (s Sample) stored(ctx context.Context, object map[string]any) any {
-	if raw, err := json.Marshal(object); err == nil && s.Judge != nil {
-		var now map[string]any
-		if stored, refused, _ := s.Judge(ctx, raw); refused == "" && utiljson.Unmarshal(stored, &now) == nil && now != nil {
-			object = now
-		}
+	if now, _, _ := s.Judge(ctx, object); now != nil {
+		object = now
 	}
 	if object == nil { // of a deletion
 		return nil
@@ -167,20 +168,12 @@ func patchApplies(r *run) {
 	if !r.changes() {
 		return
 	}
-	bare := func(keys ...string) func(map[string]any) {
-		return func(object map[string]any) {
-			for _, key := range keys {
-				delete(at(object, "metadata"), key)
-			}
-		}
-	}
 	for _, s := range r.hook.Samples {
-		for _, form := range []struct {
-			what   string
-			review Review
-		}{{"as it is", s.Review}, {"without annotations", s.Review.withObject(bare("annotations"))},
-			{"without labels and annotations", s.Review.withObject(bare("labels", "annotations"))}} {
-			what, review := form.what, form.review
+		for _, fields := range [][]string{{"annotations"}, {"labels", "annotations"}, nil} {
+			what, review := "without "+strings.Join(fields, " and "), s.Review.without(fields...)
+			if fields == nil {
+				what = "as it is"
+			}
 			a, x := r.client.review(r, review)
 			if a == nil {
 				if !x.unsent() {
@@ -378,25 +371,16 @@ func rounds(r *run) {
 	judged := false
 	for _, s := range r.hook.Samples {
 		object, _ := r.patched(s.Review)
-		if object == nil || s.Judge == nil {
+		if object == nil {
 			continue
 		}
-		raw, err := json.Marshal(object)
-		if err != nil {
-			continue
-		}
-		stored, refused, _ := s.Judge(r, raw)
-		var now map[string]any
-		if refused != "" || utiljson.Unmarshal(stored, &now) != nil || now == nil {
+		now, _, _ := s.Judge(r, object)
+		if now == nil {
 			continue // see valid
 		}
 		judged = true
-		if text(s.Review.request(), "operation") == "CREATE" {
-			at(now, "metadata")["name"] = "probe-renamed"
-		}
-		r.unchanged(s, s.Source+", as it is stored under another name", s.Review.with(func(q map[string]any) {
-			q["object"], q["name"] = now, at(now, "metadata")["name"]
-		}), now)
+		review := s.Review.with(func(q map[string]any) { q["object"] = now }).named("probe-renamed")
+		r.unchanged(s, s.Source+", as it is stored under another name", review, review.object())
 	}
 	if !judged {
 		r.notJudged("of none of the samples it is known how the API server stores it")
@@ -410,14 +394,10 @@ func valid(r *run) {
 	why := "of none of the samples it is known what the API server says of it"
 	for _, s := range r.hook.Samples {
 		object, x := r.patched(s.Review)
-		if object == nil || s.Judge == nil {
+		if object == nil {
 			continue
 		}
-		raw, err := json.Marshal(object)
-		if err != nil {
-			continue
-		}
-		if _, refused, unknown := s.Judge(r, raw); refused != "" {
+		if _, refused, unknown := s.Judge(r, object); refused != "" {
 			r.fail(x, "the API server refuses %s as it was changed: %s", s.Source, refused)
 			return
 		} else if unknown == "" {

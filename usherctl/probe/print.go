@@ -9,21 +9,25 @@ import (
 	"usher.dev/usher/usherctl/report"
 )
 
-// consequence says what the failure policy makes of a failed call.
-func (h *Hook) consequence() string {
-	switch h.FailurePolicy {
-	case "Fail":
-		return "With failurePolicy Fail, requests that it is called for are refused while a call fails."
-	case "Ignore":
-		return "With failurePolicy Ignore, objects are stored unchanged and unchecked while a call fails, without a notice."
+// consequences say what a failure policy makes of a failed call.
+var consequences = map[string]string{
+	"Fail":   " With failurePolicy Fail, requests that it is called for are refused while a call fails.",
+	"Ignore": " With failurePolicy Ignore, objects are stored unchanged and unchecked while a call fails, without a notice.",
+}
+
+// failsCall reports whether the failure of a test is a failed call of the API server.
+func (f Failure) failsCall(of Test) bool {
+	if f.Exchange == nil {
+		return of.Name == "certificate"
 	}
-	return ""
+	sent, err := ReadReview(f.Exchange.Body)
+	return err == nil && sent.request() != nil && f.Exchange.before == "" && (of.ofV1 || f.Exchange.read() == nil)
 }
 
 // Report returns a result in the form of the other tools.
 func (res Result) Report() report.Report {
-	kind, name := "Webhook", res.Hook.Name
-	r := report.Report{Verdict: report.Passed, Subject: report.Subject{Case: res.Test.Name + " of " + name, Kind: kind, Name: name,
+	name := res.Hook.Name
+	r := report.Report{Verdict: report.Passed, Subject: report.Subject{Case: res.Test.Name + " of " + name, Kind: "Webhook", Name: name,
 		Webhook: res.Hook.Configuration}}
 	for _, f := range res.Failures {
 		finding := report.Finding{ID: res.Test.Name, Severity: report.Error, Object: name, Message: f.Text, Link: res.Test.From[0]}
@@ -57,16 +61,18 @@ func (res Result) print(to io.Writer, style report.Style, save string) {
 	default:
 		line(style.Good("ok  "), res.Test.Does)
 	}
+	texts, consequence := []string{}, ""
 	for _, f := range res.Failures {
-		for text := range strings.Lines(f.Text) {
-			fmt.Fprintf(&b, "       %s\n", printable.Line(strings.TrimSuffix(text, "\n")))
+		texts = append(texts, strings.Split(f.Text, "\n")...)
+		if f.failsCall(res.Test) {
+			consequence = consequences[res.Hook.FailurePolicy]
 		}
 	}
-	for _, text := range res.Decisions {
+	for _, text := range append(texts, res.Decisions...) {
 		fmt.Fprintf(&b, "       %s\n", printable.Line(text))
 	}
 	if len(res.Failures) > 0 {
-		fmt.Fprintf(&b, "       why:  %s %s\n", res.Test.Why, res.Hook.consequence())
+		fmt.Fprintf(&b, "       why:  %s%s\n", res.Test.Why, consequence)
 		for _, from := range res.Test.From {
 			fmt.Fprintf(&b, "       see:  %s\n", from)
 		}
@@ -76,9 +82,6 @@ func (res Result) print(to io.Writer, style report.Style, save string) {
 	}
 	_, _ = io.WriteString(to, b.String())
 }
-
-// longest is the length of a command that is printed.
-const longest = 500
 
 // look returns how to see an exchange oneself: a command for curl, with the body in a file of a directory if there is one.
 func (res Result) look(x *Exchange, save string) string {
@@ -90,37 +93,8 @@ func (res Result) look(x *Exchange, save string) string {
 		return x.Curl(res.Hook.URL, file)
 	}
 	command := x.Curl(res.Hook.URL, "")
-	if command == "" || len(command) > longest {
+	if command == "" {
 		return fmt.Sprintf("a request of %d bytes; with --save DIR it is in a file, and the command for curl is here", len(x.Body))
 	}
 	return command
-}
-
-// tally counts results.
-type tally struct{ passed, failed, notJudged, skipped int }
-
-func (t *tally) add(res Result) {
-	switch {
-	case len(res.Failures) > 0:
-		t.failed++
-	case res.NotJudged != "":
-		t.notJudged++
-	case res.Skipped != "":
-		t.skipped++
-	default:
-		t.passed++
-	}
-}
-
-func (t tally) String() string {
-	var parts []string
-	for _, p := range []struct {
-		n    int
-		what string
-	}{{t.passed, "passed"}, {t.failed, "failed"}, {t.notJudged, "not judged"}, {t.skipped, "skipped"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
-		}
-	}
-	return fmt.Sprintf("%d tests: %s", t.passed+t.failed+t.notJudged+t.skipped, strings.Join(parts, ", "))
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,8 +41,7 @@ type Sample struct {
 	Source string // such as "a Pod"
 	Review Review // as the API server sends it
 	// Judge returns the object that the API server stores if the webhook leaves the given one, with what its plug-ins add, or why it refuses it.
-	// Nil: it is not known.
-	Judge func(ctx context.Context, object json.RawMessage) (stored json.RawMessage, refused, unknown string)
+	Judge func(ctx context.Context, object map[string]any) (stored map[string]any, refused, unknown string)
 }
 
 // Failure is a fault of a webhook, with the request that shows it.
@@ -99,6 +97,20 @@ func (a *Answer) same(b *Answer) bool {
 	one, err1 := a.applied()
 	other, err2 := b.applied()
 	return err1 == nil && err2 == nil && reflect.DeepEqual(one, other)
+}
+
+// asked is the request that was answered.
+func (a *Answer) asked() map[string]any {
+	review, _ := ReadReview(a.Exchange.Body)
+	return review.request()
+}
+
+// echoes reports whether the uid is that of the request.
+func (a *Answer) echoes() bool { return text(a.asked(), "uid") == string(a.Review.Response.UID) }
+
+// decided is what an answer decides, whatever the name of the object.
+func (a *Answer) decided() string {
+	return fmt.Sprint(a.Review.Response.Allowed, strings.ReplaceAll(string(a.Review.Response.Patch), text(a.asked(), "name"), ""))
 }
 
 // applied returns the object with the patch of the answer.
@@ -171,7 +183,8 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 	}
 	plain, unsteady := c.plain(ctx)
 	slow := func(r *run) { r.skip("it was tested with another webhook at this address") }
-	if !hook.slowTested && slices.ContainsFunc(plain, func(a *Answer) bool { return a != nil }) {
+	chosen := !hook.slowTested && slices.ContainsFunc(tests, func(t Test) bool { return t.slow })
+	if chosen && slices.ContainsFunc(plain, func(a *Answer) bool { return a != nil }) {
 		slow = startSlow(ctx, c, bound.Patience)
 	}
 	left := 0
@@ -208,11 +221,7 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 
 // reach returns an error if nothing listens at the address of the webhook.
 func (h *Hook) reach(ctx context.Context) error {
-	u, err := url.Parse(h.URL)
-	if err != nil {
-		return err
-	}
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", hostOf(u))
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", h.host())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,20 +143,19 @@ func TestNoReviewVersions(t *testing.T) {
 	}
 }
 
-// TestSlowKinds: the failure says on which kind of connection nothing need come.
+// TestSlowKinds: the failure names the kinds of connections on which nothing need come, and no other, and has a command.
 func TestSlowKinds(t *testing.T) {
 	h := serving(t, shape{decide: allow})
-	var res Result
-	Run(t.Context(), &h.Hook, Tests(), Bound{400, time.Minute, 100 * time.Millisecond}, func(r Result) {
-		if r.Test.Name == "slow-clients" {
-			res = r
+	for limit, want := range map[time.Duration]string{0: "after half a body, or half a header, or a TLS handshake came", time.Second: "after half a body came"} {
+		server := httptest.NewUnstartedServer(shape{decide: allow})
+		server.Config.ReadHeaderTimeout = limit
+		server.StartTLS()
+		defer server.Close()
+		h.URL = server.URL + "/mutate"
+		res := failing(t, h, "slow-clients")["slow-clients"]
+		if len(res.Failures) != 1 || !strings.Contains(res.Failures[0].Text, want) || !strings.Contains(res.Failures[0].Exchange.Curl(h.URL, ""), "openssl s_client") {
+			t.Errorf("%s: %+v", limit, res)
 		}
-	})
-	if len(res.Failures) != 1 || !strings.Contains(res.Failures[0].Text, "half a body") || !strings.Contains(res.Failures[0].Text, "half a header") {
-		t.Fatalf("%+v", res)
-	}
-	if x := res.Failures[0].Exchange; x == nil || !strings.Contains(x.Curl(h.URL, ""), "openssl s_client") {
-		t.Errorf("it has no command")
 	}
 }
 

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -50,6 +52,30 @@ func (r Review) withObject(change func(object map[string]any)) Review {
 			change(object)
 		}
 	})
+}
+
+// without returns a copy without some fields of the metadata.
+func (r Review) without(keys ...string) Review {
+	return r.withObject(func(object map[string]any) {
+		for _, key := range keys {
+			delete(at(object, "metadata"), key)
+		}
+	})
+}
+
+// named returns the creation of the object under another name, and other requests as they are.
+func (r Review) named(name string) Review {
+	if text(r.request(), "operation") != "CREATE" {
+		return r
+	}
+	return r.with(func(q map[string]any) { q["name"] = name }).withObject(func(object map[string]any) { at(object, "metadata")["name"] = name })
+}
+
+// mayShareName reports whether two creations may be of one name that they have from the tests.
+func mayShareName(a, b Review) bool {
+	one, other := a.request(), b.request()
+	return reflect.DeepEqual(one["kind"], other["kind"]) && one["namespace"] == other["namespace"] && one["operation"] == "CREATE" &&
+		other["operation"] == "CREATE" && strings.HasPrefix(text(one, "name"), fresh) && strings.HasPrefix(text(other, "name"), fresh)
 }
 
 // at returns the object at some keys, which are made if they are missing.

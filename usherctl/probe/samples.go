@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/requests"
@@ -125,46 +126,28 @@ func chosen(s *metav1.LabelSelector) map[string]string {
 	return all
 }
 
-// tried are the requests for an object that are tried in turn until one is sent to the webhook.
-var tried = []struct {
-	operation   admissionv1.Operation
-	subresource string
-	what        string
-}{
-	{admissionv1.Create, "", "the creation of"}, {admissionv1.Update, "", "an update of"}, {admissionv1.Update, "status", "an update of the status of"},
-	{admissionv1.Delete, "", "the deletion of"},
-}
-
 // sampleOf returns the request with an object for which the webhook is called, and its updates for which it is.
 func (c *registered) sampleOf(ctx context.Context, calling, plain *engine.Engine, d requests.Document, dryRun bool) (s Sample, called bool) {
 	var object unstructured.Unstructured
-	if d.Err != nil || json.Unmarshal(d.JSON, &object.Object) != nil || object.GetKind() == "" {
+	if d.Err != nil || utiljson.Unmarshal(d.JSON, &object.Object) != nil || object.GetKind() == "" {
 		return Sample{}, false
 	}
-	ask := func(operation admissionv1.Operation, subresource, what string, now, old []byte) (Sample, bool) {
-		request := engine.Request{Operation: operation, SubResource: subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
+	for _, change := range changesOf(object) {
+		request := engine.Request{Operation: change.operation, SubResource: change.subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
 			Namespace: object.GetNamespace(), User: "probe@example.com", Groups: []string{"system:authenticated"}, DryRun: dryRun,
-			New: operation == admissionv1.Create, Object: now, Old: old}
+			New: change.operation == admissionv1.Create, Object: encoded(change.now), Old: encoded(change.old)}
 		if object.GetKind() == "Node" {
 			request.User, request.Groups = "system:node:"+object.GetName(), append(request.Groups, "system:nodes")
 		}
-		return c.asked(ctx, calling, plain, request, fmt.Sprintf("%s %s %s", what, article(object.GetKind()), object.GetName()))
-	}
-	for _, t := range tried {
-		now, old := []byte(d.JSON), encoded(older(object))
-		switch t.operation {
-		case admissionv1.Create:
-			old = nil
-		case admissionv1.Delete:
-			now = nil
-		}
-		if s, called = ask(t.operation, t.subresource, t.what, now, old); called {
+		if called && change.operation == admissionv1.Delete {
 			break
 		}
-	}
-	for _, u := range updatesOf(object) {
-		if s, called := ask(admissionv1.Update, u.subresource, u.what, encoded(u.now), encoded(u.old)); called {
-			c.Updates = append(c.Updates, s)
+		one, is := c.asked(ctx, calling, plain, request, fmt.Sprintf("%s %s %s", change.what, article(object.GetKind()), object.GetName()))
+		if is && change.operation == admissionv1.Update {
+			c.Updates = append(c.Updates, one)
+		}
+		if is && !called {
+			s, called = one, true
 		}
 	}
 	if called {
@@ -208,14 +191,15 @@ func (c *registered) after(others []*registered) engine.Webhook {
 	}
 }
 
-// update is an update of an object.
-type update struct {
+// change is a request for an object, with nil for what there is not.
+type change struct {
+	operation         admissionv1.Operation
 	what, subresource string
 	now, old          *unstructured.Unstructured
 }
 
-// updatesOf returns the updates of an object that the test update sends.
-func updatesOf(object unstructured.Unstructured) []update {
+// changesOf returns the requests for an object: the first for which the webhook is called is the sample, and the test update sends the updates.
+func changesOf(object unstructured.Unstructured) []change {
 	changed, ended, bare := object.DeepCopy(), object.DeepCopy(), object.DeepCopy()
 	changed.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{"probe.example.com/changed": "true"}))
 	since := metav1.Unix(1_700_000_000, 0)
@@ -224,8 +208,14 @@ func updatesOf(object unstructured.Unstructured) []update {
 	held := ended.DeepCopy()
 	held.SetFinalizers([]string{"probe.example.com/a", "probe.example.com/b"})
 	delete(bare.Object, "status")
-	return []update{{"an update with an annotation of", "", changed, &object}, {"an update without a change of", "", &object, &object},
-		{"an update, while it is deleted, of", "", ended, held}, {"an update of the status of", "status", &object, bare}}
+	return []change{
+		{admissionv1.Create, "the creation of", "", &object, nil},
+		{admissionv1.Update, "an update with an annotation of", "", changed, &object},
+		{admissionv1.Update, "an update without a change of", "", &object, &object},
+		{admissionv1.Update, "an update, while it is deleted, of", "", ended, held},
+		{admissionv1.Update, "an update of the status of", "status", &object, bare},
+		{admissionv1.Delete, "the deletion of", "", nil, &object},
+	}
 }
 
 // missStatus says that the status of an object is in none of its updates.
@@ -248,22 +238,13 @@ func labelled(raw json.RawMessage, s *metav1.LabelSelector) json.RawMessage {
 		return raw
 	}
 	object.SetLabels(labels.Merge(object.GetLabels(), chosen(s)))
-	if changed, err := object.MarshalJSON(); err == nil {
-		return changed
-	}
-	return raw
-}
-
-// older returns the object as it may have been before an update.
-func older(object unstructured.Unstructured) *unstructured.Unstructured {
-	old := object.DeepCopy()
-	annotations := old.GetAnnotations()
-	delete(annotations, "example.com/note")
-	old.SetAnnotations(annotations)
-	return old
+	return encoded(&object)
 }
 
 func encoded(object *unstructured.Unstructured) []byte {
+	if object == nil {
+		return nil
+	}
 	raw, err := object.MarshalJSON()
 	if err != nil {
 		panic(err) // it was read from JSON
@@ -279,10 +260,10 @@ func article(kind string) string {
 }
 
 // judged returns the API server's judgement of the object of a request in another form.
-func judged(plain *engine.Engine, request engine.Request) func(context.Context, json.RawMessage) (json.RawMessage, string, string) {
-	return func(ctx context.Context, object json.RawMessage) (stored json.RawMessage, refused, unknown string) {
+func judged(plain *engine.Engine, request engine.Request) func(context.Context, map[string]any) (map[string]any, string, string) {
+	return func(ctx context.Context, object map[string]any) (stored map[string]any, refused, unknown string) {
 		changed := request
-		changed.Object = object
+		changed.Object = Review(object).JSON()
 		if request.Operation == admissionv1.Delete {
 			return nil, "", "a deletion has no object"
 		}
@@ -290,7 +271,8 @@ func judged(plain *engine.Engine, request engine.Request) func(context.Context, 
 		if !verdict.Allowed() {
 			return nil, verdict.Refusal.Message, ""
 		}
-		return verdict.Object, "", strings.Join(verdict.Unjudged, "; ")
+		_ = utiljson.Unmarshal(verdict.Object, &stored)
+		return stored, "", strings.Join(verdict.Unjudged, "; ")
 	}
 }
 

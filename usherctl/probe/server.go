@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -65,7 +66,7 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 		var open []string
 		first := -1
 		for i, conn := range connections {
-			if name := slowKinds[i%len(slowKinds)].name; !ended(conn, started.Add(patience)) && !slices.Contains(open, name) {
+			if name := slowKinds[i%len(slowKinds)].name; !slices.Contains(open, name) && !ended(conn, started.Add(patience)) {
 				open = append(open, name)
 				if first < 0 {
 					first = i
@@ -81,36 +82,37 @@ func startSlow(ctx context.Context, c *client, patience time.Duration) func(*run
 
 // slowText is what the i-th connection sends.
 func (h *Hook) slowText(i int) string {
-	u, err := url.Parse(h.URL)
-	kind := slowKinds[i%len(slowKinds)]
-	if err != nil || kind.sent == "" {
+	sent := slowKinds[i%len(slowKinds)].sent
+	if sent == "" {
 		return ""
 	}
-	return fmt.Sprintf(kind.sent, u.RequestURI(), h.ServerName)
+	return fmt.Sprintf(sent, h.url().RequestURI(), h.ServerName)
 }
 
 // slowExchange has the command that shows how long the i-th connection stays open.
 func (h *Hook) slowExchange(i int, patience time.Duration) *Exchange {
-	u, err := url.Parse(h.URL)
-	if err != nil {
-		return nil
-	}
 	sent := strings.ReplaceAll(h.slowText(i), "\r\n", `\r\n`)
 	return &Exchange{shown: fmt.Sprintf("date; { printf %%b %s; sleep %d; } | { openssl s_client -quiet -connect %s; date; }", report.Word(sent),
-		int(patience.Seconds())+5, report.Word(hostOf(u)))} // the second date is that of its end, if it comes before that of sleep
+		int(patience.Seconds())+5, report.Word(h.host()))} // the second date is that of its end, if it comes before that of sleep
 }
 
-// hostOf returns the host of a URL with its port.
-func hostOf(u *url.URL) string {
-	if u.Port() == "" {
-		return net.JoinHostPort(u.Hostname(), "443")
+// url is where requests are sent: it was parsed before.
+func (h *Hook) url() *url.URL {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return &url.URL{}
 	}
-	return u.Host
+	return u
 }
 
-// ended reports whether the server ends a connection before a time.
+// host is that of the URL with its port.
+func (h *Hook) host() string {
+	return net.JoinHostPort(h.url().Hostname(), cmp.Or(h.url().Port(), "443"))
+}
+
+// ended reports whether the server ends a connection before a time, or has ended it if that is past.
 func ended(conn *tls.Conn, before time.Time) bool {
-	_ = conn.SetReadDeadline(before)
+	_ = conn.SetReadDeadline(before.Add(max(0, 100*time.Millisecond-time.Until(before))))
 	buffer := make([]byte, 4096)
 	for {
 		if _, err := conn.Read(buffer); err != nil {
@@ -121,14 +123,10 @@ func ended(conn *tls.Conn, before time.Time) bool {
 }
 
 func dial(ctx context.Context, h *Hook) (*tls.Conn, error) {
-	u, err := url.Parse(h.URL)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: h.ServerName}} //nolint:gosec // see certificate
-	conn, err := dialer.DialContext(ctx, "tcp", hostOf(u))
+	conn, err := dialer.DialContext(ctx, "tcp", h.host())
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (s shape) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func serving(t *testing.T, handler http.Handler) *registered {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	server.Config.ReadTimeout, server.Config.ErrorLog = 2*time.Second, log.New(io.Discard, "", 0)
+	server.Config.ReadTimeout, server.Config.ErrorLog = 5*time.Second, log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()

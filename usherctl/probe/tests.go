@@ -2,10 +2,10 @@ package probe
 
 // Test is a property that a webhook must have.
 type Test struct {
-	Name string
-	Does string   // one line
-	Why  string   // what a failure does to a cluster
-	From []string // where the rule, or the report of such a fault, is
+	Name string   `json:"name"`
+	Does string   `json:"does"` // one line
+	Why  string   `json:"why"`  // what a failure does to a cluster
+	From []string `json:"from"` // where the rule, or the report of such a fault, is
 	run  func(*run)
 	// first tests are asked even if the plain samples are not answered. slow ones run beside all others.
 	first, slow bool
@@ -29,9 +29,8 @@ func Tests() []Test {
 func formTests() []Test {
 	return []Test{
 		{Name: "answer", first: true, run: answers, Does: "a review is answered with HTTP 200 and an AdmissionReview that has a response",
-			Why: "The API server takes anything else for a failed call: failurePolicy decides, and what the webhook meant is lost.",
-			From: []string{docs + "#response", "https://github.com/kubernetes/kubernetes/issues/67414",
-				"https://github.com/kubernetes-sigs/jobset/pull/931"}},
+			Why:  "The API server takes anything else for a failed call: failurePolicy decides, and what the webhook meant is lost.",
+			From: []string{docs + "#response", "https://github.com/kubernetes/kubernetes/issues/67414", "https://github.com/kubernetes-sigs/jobset/pull/931"}},
 		{Name: "uid", ofV1: true, run: uid, Does: "response.uid is the uid of the request",
 			Why:  "The API server refuses an answer whose uid is another one, or missing: each call fails.",
 			From: []string{docs + "#response", "https://github.com/kubernetes/ingress-nginx/issues/4916", "https://github.com/hashicorp/vault-k8s/pull/363"}},
@@ -59,8 +58,7 @@ func bodyTests() []Test {
 			Why:  "Whoever reaches the Service may send it. A handler that panics at it can be ended by anybody.",
 			From: []string{"https://github.com/kyverno/kyverno/pull/15251", "https://github.com/kubeedge/kubeedge/issues/7254"}},
 		{Name: "null", run: nonsense("null", func(Review) []byte { return []byte("null") }), Does: "the JSON text null is refused with HTTP 4xx",
-			Why:  "It decodes without an error into nothing, which handlers then read.",
-			From: []string{"https://github.com/kubeedge/kubeedge/pull/4963"}},
+			Why: "It decodes without an error into nothing, which handlers then read.", From: []string{"https://github.com/kubeedge/kubeedge/pull/4963"}},
 		{Name: "empty", run: nonsense("an empty body", func(Review) []byte { return nil }), Does: "an empty body is refused with HTTP 4xx",
 			Why:  "Load balancers and people who try an address with curl send it.",
 			From: []string{"https://github.com/grafeas/kritis/pull/298", "https://github.com/cert-manager/cert-manager/pull/6498"}},
@@ -84,20 +82,18 @@ func bodyTests() []Test {
 			Why:  "Objects that were written by hand have them, and custom resources keep them. A handler that assigns to a nil map panics.",
 			From: []string{"https://github.com/kubeslice/worker-operator/issues/78"}},
 		{Name: "deep", run: deep, Does: "JSON of 100,000 nested lists is refused, and the webhook lives on",
-			Why:  "A recursive decoder without a limit ends the process, not only the request.",
-			From: []string{"https://pkg.go.dev/encoding/json#Unmarshal"}},
+			Why: "A recursive decoder without a limit ends the process, not only the request.", From: []string{"https://pkg.go.dev/encoding/json#Unmarshal"}},
 		{Name: "large", run: large, Does: "an object of 1 MiB is decided upon as a small one",
 			Why:  "etcd holds objects of 1.5 MiB; a review of an update has two. A limit that is too low refuses objects that a cluster has.",
 			From: []string{"https://kubernetes.io/docs/concepts/configuration/configmap/#motivation"}},
 		{Name: "endless", run: endless, Does: "a body of 32 MiB is refused",
-			Why:  "The API server sends at most some MiB. Whoever reaches the Service can otherwise fill the memory of the webhook.",
+			Why:  "The API server sends at most some MiB. What reads more lets whoever reaches the Service fill its memory.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6498", "https://github.com/zalando/skipper/pull/4053"}},
 		{Name: "compressed", run: compressed, Does: "a compressed body is refused with HTTP 4xx, or understood",
 			Why:  "HTTP 5xx for what a client sent wrongly looks like an outage.",
 			From: []string{"https://www.rfc-editor.org/rfc/rfc9110#name-415-unsupported-media-type"}},
 		{Name: "get", run: get, Does: "GET is refused with HTTP 4xx or 501",
-			Why:  "Scanners and people send it. A handler that reads a missing body panics.",
-			From: []string{"https://github.com/grafeas/kritis/pull/298"}},
+			Why: "Scanners and people send it. A handler that reads a missing body panics.", From: []string{"https://github.com/grafeas/kritis/pull/298"}},
 	}
 }
 
@@ -109,8 +105,7 @@ func requestTests() []Test {
 			From: []string{"https://github.com/kubernetes-sigs/kueue/issues/14012", "https://github.com/kubernetes-sigs/kueue/issues/1669"}},
 		{Name: "delete", run: survives("a DELETE, which has no object", deletion), Does: "a DELETE, whose object is null, is answered",
 			Why: "With failurePolicy Fail, nothing that the rules name can be deleted: nodes are not drained, and namespaces stay.",
-			From: []string{docs + "#request",
-				"https://github.com/DataDog/datadog-agent/issues/50864",
+			From: []string{docs + "#request", "https://github.com/DataDog/datadog-agent/issues/50864",
 				"https://github.com/open-policy-agent/gatekeeper/issues/144"}},
 		{Name: "no-old-object", run: survives("a DELETE without an oldObject", func(r Review) Review {
 			return deletion(r).with(func(q map[string]any) { q["oldObject"] = nil })
@@ -129,8 +124,7 @@ func requestTests() []Test {
 			Why:  "Rules with resources [\"*/*\"] send it: an Eviction, a Scale or a Binding is taken for a Pod.",
 			From: []string{docs + "#matching-requests-rules", "https://github.com/kubearmor/KubeArmor/pull/2692"}},
 		{Name: "other-resource", run: survives("a Lease, for which no rule calls it", lease), Does: "an object of another kind is answered",
-			Why:  "Somebody will widen the rules.",
-			From: []string{practice}},
+			Why: "Somebody will widen the rules.", From: []string{practice}},
 		{Name: "sparse", run: survives("a review with only the required fields", sparse),
 			Does: "a review without requestKind, requestResource, options and userInfo is answered",
 			Why:  "Optional fields are pointers. The test tools of others, and older API servers, leave them out.",
@@ -139,22 +133,18 @@ func requestTests() []Test {
 			Why:  "Each pod of a ReplicaSet, a Job or a DaemonSet comes so to mutating webhooks.",
 			From: []string{"https://github.com/kubernetes/kubernetes/issues/76680", "https://github.com/kyverno/kyverno/issues/13583"}},
 		{Name: "dry-run", run: dryRun, Does: "a dry run is decided upon as the real request",
-			Why:  "`kubectl diff` and GitOps tools show what a dry run answers, and then do the other.",
-			From: []string{docs + "#side-effects"}},
+			Why: "`kubectl diff` and GitOps tools show what a dry run answers, and then do the other.", From: []string{docs + "#side-effects"}},
 		{Name: "repeated", run: repeated, Does: "the same request has the same answer",
-			Why:  "Clients retry, and replicas answer in turn. An answer that changes makes a workload that cannot be explained.",
-			From: []string{practice}},
+			Why: "Clients retry, and replicas answer in turn. An answer that changes makes a workload that cannot be explained.", From: []string{practice}},
 	}
 }
 
 func patchTests() []Test {
 	return []Test{
 		{Name: "no-patch", ofV1: true, run: noPatch, Does: "a validating webhook sends no patch",
-			Why:  "The API server refuses such an answer: each call fails.",
-			From: []string{docs + "#response"}},
+			Why: "The API server refuses such an answer: each call fails.", From: []string{docs + "#response"}},
 		{Name: "patch-type", ofV1: true, run: patchType, Does: "a patch has patchType JSONPatch, and no patch has none",
-			Why:  "The API server refuses one without the other: each call fails.",
-			From: []string{docs + "#response"}},
+			Why: "The API server refuses one without the other: each call fails.", From: []string{docs + "#response"}},
 		{Name: "patch-applies", run: patchApplies, Does: "a patch applies to the object that was sent, also if that has no labels and annotations",
 			Why:  "A patch that does not apply refuses the request with HTTP 500, whatever failurePolicy says.",
 			From: []string{"https://github.com/kubernetes/kubernetes/issues/90623", "https://github.com/SAP-archive/karydia/issues/83"}},
@@ -168,12 +158,10 @@ func patchTests() []Test {
 			From: []string{"https://github.com/istio/istio/issues/54562"}},
 		{Name: "idempotent", run: idempotent, Does: "a review of the changed object changes nothing again",
 			Why: "The API server may call a webhook twice, and each update calls it again: volumes are there twice, numbers grow.",
-			From: []string{docs + "#idempotence",
-				"https://github.com/kserve/kserve/issues/4332",
+			From: []string{docs + "#idempotence", "https://github.com/kserve/kserve/issues/4332",
 				"https://github.com/Azure/azure-workload-identity/issues/1744"}},
 		{Name: "rounds", run: rounds, Does: "a review of the object as the API server stores it, under another name, changes nothing again",
-			Why: "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook " +
-				"recognizes its own work by.",
+			Why:  "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook recognizes its own work by.",
 			From: []string{docs + "#reinvocation-policy", "https://github.com/aws/amazon-eks-pod-identity-webhook/issues/61"}},
 		{Name: "valid", run: valid, Does: "the API server's validation accepts the changed object",
 			Why:  "The user's object was right, and the message that refuses it names fields that the user has not written.",
@@ -183,8 +171,9 @@ func patchTests() []Test {
 
 func serverTests() []Test {
 	return []Test{
-		{Name: "side-by-side", run: sideBySide, Does: "64 requests at once have the same answer as one",
-			Why:  "A rollout sends hundreds. State that handlers share without a lock shows here.",
+		{Name: "side-by-side", run: sideBySide,
+			Does: "64 requests at once for different objects, and two objects of one name, have the answers that each has alone",
+			Why:  "A rollout sends hundreds. State that handlers share without a lock, and decisions kept by the name of an object, show here.",
 			From: []string{practice}},
 		{Name: "in-time", run: inTime, Does: "each ordinary request is answered within its registered timeout, and the fastest in a quarter of it",
 			Why:  "Each creation waits for it, and a timeout is a failed call.",

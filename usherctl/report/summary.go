@@ -55,6 +55,11 @@ func CaseSummary(reports []Report) string {
 	return text
 }
 
+// TestSummary returns the last line of `usherctl probe`, such as "30 tests: 29 passed, 1 failed".
+func TestSummary(reports []Report) string {
+	return plural(len(reports), "test", true) + ": " + counts(reports, Passed, Failed, NotJudged, Skipped)
+}
+
 // counts says how many reports have each of some verdicts, in their order.
 func counts(reports []Report, verdicts ...Verdict) string {
 	var parts []string
