@@ -144,7 +144,8 @@ func (h *registered) locate(c admissionregistrationv1.WebhookClientConfig, to pl
 		h.ServerName, path = c.Service.Name+"."+c.Service.Namespace+".svc", ptr.Deref(c.Service.Path, "/")
 		if to.address == "" {
 			return fmt.Errorf("webhook %s: it is behind a Service, which only the cluster reaches; forward a port, and pass its address:\n"+
-				"  kubectl port-forward -n %s service/%s 8443:%d\n  --address https://127.0.0.1:8443", h.Name, c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, 443))
+				"  kubectl port-forward -n %s service/%s 8443:%d\n  --address https://127.0.0.1:8443", h.Name,
+				c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, 443))
 		}
 	case c.URL != nil:
 		u, err := url.Parse(*c.URL)

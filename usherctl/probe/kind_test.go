@@ -190,11 +190,19 @@ func TestForeignContainers(t *testing.T) {
 	}
 }
 
-// TestLook: a command that is too long for a terminal is printed only with the body in a file.
+// TestLook: a command that is too long for a terminal is printed only with the body in a file, and the failure policy only where a call fails.
 func TestLook(t *testing.T) {
-	res := Result{Test: Test{Name: "delete", From: []string{""}}, Hook: &Hook{Name: "pods.example.com", URL: "https://127.0.0.1:1/a"}}
-	x := &Exchange{Method: "POST", Body: []byte(strings.Repeat(" ", 3000) + "{}")}
+	res := Result{Test: Test{Name: "delete", From: []string{""}}, Hook: &Hook{Name: "pods.example.com", URL: "https://127.0.0.1:1/a", FailurePolicy: "Fail"}}
+	x := &Exchange{Method: "POST"}
 	res.Failures = []Failure{{"no", x}}
+	for body, want := range map[string]bool{"null": false, `{"request": {}}`: true} {
+		var out strings.Builder
+		x.Body = []byte(body)
+		if res.print(&out, report.Style{}, ""); strings.Contains(out.String(), "while a call fails") != want {
+			t.Errorf("%s: %s", body, out.String())
+		}
+	}
+	x.Body = []byte(strings.Repeat(" ", 3000) + "{}")
 	dir := t.TempDir()
 	for save, want := range map[string]string{"": "--save DIR", dir: "--data-binary @" + filepath.Join(dir, "delete-pods.example.com.json") + " https"} {
 		var out strings.Builder

@@ -165,9 +165,6 @@ func withoutNulls(value any) any {
 }
 
 func patchApplies(r *run) {
-	if !r.changes() {
-		return
-	}
 	for _, s := range r.hook.Samples {
 		for _, fields := range [][]string{{"annotations"}, {"labels", "annotations"}, nil} {
 			what, review := "without "+strings.Join(fields, " and "), s.Review.without(fields...)
@@ -193,9 +190,6 @@ const kept = "kept"
 
 // unknownFields adds fields to the object wherever it has some, and looks for them afterwards.
 func unknownFields(r *run) {
-	if !r.changes() {
-		return
-	}
 	const key, ofOthers = "probeField", "probe.example.com-kept"
 	looked := false
 	for _, s := range r.hook.Samples {
@@ -288,9 +282,6 @@ func named(list []any, like any, i int) any {
 
 // otherContainers puts a container before and one behind those of the sample.
 func otherContainers(r *run) {
-	if !r.changes() {
-		return
-	}
 	if _, all := containers(r.sample.Review.object()); len(all) == 0 {
 		r.skip("the object has no containers")
 		return
@@ -331,9 +322,6 @@ func otherContainers(r *run) {
 }
 
 func idempotent(r *run) {
-	if !r.changes() {
-		return
-	}
 	for _, s := range r.hook.Samples {
 		if object, _ := r.patched(s.Review); object != nil {
 			r.unchanged(s, s.Source, s.Review.with(func(q map[string]any) { q["object"] = object }), object)
@@ -365,9 +353,6 @@ func (r *run) unchanged(s Sample, source string, review Review, object map[strin
 
 // rounds sends the object as the API server stores it, under another name.
 func rounds(r *run) {
-	if !r.changes() {
-		return
-	}
 	judged := false
 	for _, s := range r.hook.Samples {
 		object, _ := r.patched(s.Review)
@@ -388,9 +373,6 @@ func rounds(r *run) {
 }
 
 func valid(r *run) {
-	if !r.changes() {
-		return
-	}
 	why := "of none of the samples it is known what the API server says of it"
 	for _, s := range r.hook.Samples {
 		object, x := r.patched(s.Review)

@@ -198,6 +198,7 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 			continue
 		case t.ofV1 && r.sample.Review["apiVersion"] == old:
 			r.skip("it is registered for v1beta1 alone, in which the API server does not verify this")
+		case t.ofPatches && !r.changes():
 		case t.slow:
 			slow(r)
 		default:

@@ -230,15 +230,17 @@ func TestMutatedFirst(t *testing.T) {
 	}
 }
 
-// TestChosen: --webhook and --skip choose, and slow-clients comes once for each address.
+// TestChosen: --webhook and --skip choose, samples for other webhooks are not mentioned, and slow-clients comes once for each address.
 func TestChosen(t *testing.T) {
 	h := serving(t, shape{decide: allow})
 	file := filepath.Join(t.TempDir(), "webhooks.yaml")
-	all := strings.ReplaceAll(configuration("Validating", "a", "CREATE", v1)+"\n---\n"+configuration("Validating", "b", "CREATE", v1), "https://guard.example.com", h.URL)
+	all := strings.ReplaceAll(configuration("Validating", "a", "CREATE", v1)+"\n---\n"+strings.Replace(configuration("Validating", "b", "CREATE", v1), "pods, pods/status", "configmaps", 1),
+		"https://guard.example.com", h.URL)
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for flags, want := range map[string]string{"": "it was tested with another webhook", "--webhook=b.example.com": "webhook b.example.com",
+	const ofPods = "--sample=testdata/samples.yaml"
+	for flags, want := range map[string]string{"": "it was tested with another webhook", ofPods: "a Pod too-long", "--webhook=b.example.com " + ofPods: "not called", "--webhook=b.example.com": "webhook b.example.com",
 		"--webhook=a.example.com --skip=slow": "", "--webhook=nosuch": "a.example.com and b.example.com"} {
 		var out, errs strings.Builder
 		c := Command(tool.Env{Streams: cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}})
@@ -248,7 +250,7 @@ func TestChosen(t *testing.T) {
 			out.WriteString(err.Error())
 		}
 		if said := out.String(); !strings.Contains(said, want) || strings.Contains(flags, "skip") && strings.Contains(said, "slow-clients") ||
-			strings.Contains(flags, "b.example.com") && strings.Contains(said, "webhook a.example.com") {
+			strings.Contains(flags, "b.example.com") && strings.Contains(said, "webhook a.example.com") || flags == ofPods && strings.Contains(said, "not called") {
 			t.Errorf("%s: %s", flags, said)
 		}
 	}

@@ -163,10 +163,7 @@ func (c *registered) asked(ctx context.Context, calling, plain *engine.Engine, r
 		if call.Name != c.Name && !c.unregistered || call.Mutates != c.Mutates || err != nil {
 			continue
 		}
-		if object := review.object(); object != nil { // a DELETE has none
-			delete(at(object, "metadata"), "managedFields")
-		}
-		return Sample{Source: source, Review: review, Judge: judged(plain, request)}, true
+		return Sample{Source: source, Review: review.without("managedFields"), Judge: judged(plain, request)}, true
 	}
 	return Sample{}, false
 }

@@ -10,6 +10,7 @@ type Test struct {
 	// first tests are asked even if the plain samples are not answered. slow ones run beside all others.
 	first, slow bool
 	ofV1        bool // the API server verifies it in v1 only
+	ofPatches   bool // it is for webhooks that change a sample
 }
 
 // The pages that rules come from.
@@ -147,25 +148,25 @@ func patchTests() []Test {
 			Why: "The API server refuses one without the other: each call fails.", From: []string{docs + "#response"}},
 		{Name: "patch-applies", run: patchApplies, Does: "a patch applies to the object that was sent, also if that has no labels and annotations",
 			Why:  "A patch that does not apply refuses the request with HTTP 500, whatever failurePolicy says.",
-			From: []string{"https://github.com/kubernetes/kubernetes/issues/90623", "https://github.com/SAP-archive/karydia/issues/83"}},
+			From: []string{"https://github.com/kubernetes/kubernetes/issues/90623", "https://github.com/SAP-archive/karydia/issues/83"}, ofPatches: true},
 		{Name: "unknown-fields", run: unknownFields, Does: "fields that a webhook does not know are kept, and labels and annotations of others",
 			Why: "A webhook that decodes into the types of an older Kubernetes and encodes them again removes what is newer, on each " +
 				"object of the cluster, without a word.",
 			From: []string{"https://github.com/piraeusdatastore/piraeus-operator/issues/1025", "https://github.com/kubernetes-sigs/kueue/issues/2948",
-				"https://github.com/kubernetes-sigs/kueue/issues/3495", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}},
+				"https://github.com/kubernetes-sigs/kueue/issues/3495", "https://github.com/GoogleCloudPlatform/berglas/issues/264"}, ofPatches: true},
 		{Name: "other-containers", run: otherContainers, Does: "containers that others added are kept, wherever they are in the list",
 			Why:  "Sidecar injectors run before and after. A patch by index, or of the whole list, changes the wrong container or loses one.",
-			From: []string{"https://github.com/istio/istio/issues/54562"}},
+			From: []string{"https://github.com/istio/istio/issues/54562"}, ofPatches: true},
 		{Name: "idempotent", run: idempotent, Does: "a review of the changed object changes nothing again",
 			Why: "The API server may call a webhook twice, and each update calls it again: volumes are there twice, numbers grow.",
 			From: []string{docs + "#idempotence", "https://github.com/kserve/kserve/issues/4332",
-				"https://github.com/Azure/azure-workload-identity/issues/1744"}},
+				"https://github.com/Azure/azure-workload-identity/issues/1744"}, ofPatches: true},
 		{Name: "rounds", run: rounds, Does: "a review of the object as the API server stores it, under another name, changes nothing again",
 			Why:  "Between two calls the API server's plug-ins and other webhooks have their turn, and may change what a webhook recognizes its own work by.",
-			From: []string{docs + "#reinvocation-policy", "https://github.com/aws/amazon-eks-pod-identity-webhook/issues/61"}},
+			From: []string{docs + "#reinvocation-policy", "https://github.com/aws/amazon-eks-pod-identity-webhook/issues/61"}, ofPatches: true},
 		{Name: "valid", run: valid, Does: "the API server's validation accepts the changed object",
 			Why:  "The user's object was right, and the message that refuses it names fields that the user has not written.",
-			From: []string{"https://github.com/Azure/azure-workload-identity/issues/1744"}},
+			From: []string{"https://github.com/Azure/azure-workload-identity/issues/1744"}, ofPatches: true},
 	}
 }
 
