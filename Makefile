@@ -15,6 +15,7 @@ FUZZTIME ?= 30s
 BENCH_DIR ?= bin/bench
 ROUNDS  ?= 8
 THRESHOLD ?= 5
+KUBERNETES ?= 1.36
 FLAGS    = -ldflags "-s -w -X main.version=$(VERSION)"
 # The modules of the repository, each with a go.mod of its own.
 MODULES  = . usherctl samples/webhook test/bench test/others deploy/release test/browser test/e2e test/e2e/chart
@@ -92,8 +93,8 @@ oracle: ## compare usherctl/engine with an API server, exported rules with the s
 e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
 
-e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; in CI a job of its own, not in .ci/run
-	USHER_E2E_KUBERNETES=1.36 $(MAKE) --no-print-directory e2e
+e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; KUBERNETES=1.34: those of 1.37 emulate it; in CI jobs of their own, not in .ci/run
+	USHER_E2E_KUBERNETES=$(KUBERNETES) $(MAKE) --no-print-directory e2e
 
 browser: ## test the playground in a headless Chromium, which is installed from Debian's packages if it is missing
 	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
@@ -179,8 +180,8 @@ image: ## build the container image (IMAGE=usher:dev); PROGRAM=usherctl: that of
 image-tar: ## the same image without Docker: tarballs for linux/amd64 and arm64, and an OCI layout of both, in bin/image, or bin/usherctl-image
 	cd deploy/release && go run . image --version "$(VERSION)" --program $(PROGRAM) --image "$(IMAGE)" --out ../../bin/$(if $(filter-out usher,$(PROGRAM)),$(PROGRAM)-)image
 
-release: ## all that is published of VERSION=v0.1.0, in bin/release: archives for Linux and macOS, images, chart, install.yaml, SBOMs, checksums, krew; half an hour the first time; see docs/release.md
-	cd deploy/release && go run . release --version "$(VERSION)" --image "$(REGISTRY)/usher" --download "$(DOWNLOAD)/$(VERSION)" --out ../../bin/release
+release: ## all that is published of VERSION=v0.1.0, in bin/release: archives for Linux and macOS, images, chart, install.yaml, SBOMs, checksums, krew; KEY=FILE signs them; half an hour the first time; see docs/release.md
+	cd deploy/release && go run . release --version "$(VERSION)" --image "$(REGISTRY)/usher" --download "$(DOWNLOAD)/$(VERSION)" --out ../../bin/release --key "$(abspath $(KEY))"
 
 vuln: ## govulncheck, where its database can be reached
 	@.ci/vuln

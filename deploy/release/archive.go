@@ -2,7 +2,9 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -11,6 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
 )
 
 // release writes all that is published: archives and SBOMs, images, the chart, install.yaml and the manifest for krew, and SHA256SUMS of
@@ -103,9 +108,27 @@ func writeSums(sums string, files []string) error {
 	return os.WriteFile(sums, []byte(text.String()), 0o644)
 }
 
+// sign signs a file with a private key in PEM, of openssl or of `cosign generate-key-pair` with COSIGN_PASSWORD, into FILE.sig.
+func sign(key, file string) error {
+	signer, err := signature.LoadSignerFromPEMFile(key, crypto.SHA256, cryptoutils.StaticPasswordFunc([]byte(os.Getenv("COSIGN_PASSWORD"))))
+	if err != nil {
+		return fmt.Errorf("--key %s: %w", key, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	signed, err := signer.SignMessage(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	say("%s.sig", file)
+	return os.WriteFile(file+".sig", signed, 0o644)
+}
+
 // shipped are the files and folders that archives have beside the programs.
-var shipped = []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "samples",
-	"deploy/README.md", "deploy/doctor.yaml", "deploy/demo", "deploy/crds"}
+var shipped = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "docs", "samples", "test/testdata/reviews", "deploy/README.md",
+	"deploy/doctor.yaml", "deploy/base", "deploy/chart/README.md", "deploy/components", "deploy/crds", "deploy/demo", "deploy/monitoring", "deploy/overlays"}
 
 // pack writes an archive with binaries, and the license, documentation and samples that go with them.
 func (s source) pack(archive string, binaries ...string) error {

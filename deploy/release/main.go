@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string) error {
 	platforms := set.String("platforms", "", "platforms to build for (default: all)")
 	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag; of a release: its address in a registry, without one")
 	download := set.String("download", "", "address from which the files of the release are downloaded, for krew")
+	key := set.String("key", "", "private key that signs the checksums of a release (default: they are not signed)")
 	name := set.String("program", "usher", "program of the image: usher or usherctl")
 	if err := set.Parse(args[1:]); err != nil {
 		return err
@@ -102,7 +103,10 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files",
 			*image, *download)
 	}
-	return s.release(ctx, *out, *image, *download, targets)
+	if err := s.release(ctx, *out, *image, *download, targets); err != nil || *key == "" {
+		return err
+	}
+	return sign(*key, filepath.Join(*out, "SHA256SUMS"))
 }
 
 // releasable matches the versions of releases.

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto"
+	"crypto/elliptic"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
@@ -12,10 +14,13 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,6 +30,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
 )
 
 // here is the platform of this machine, so that its packages are compiled already.
@@ -191,6 +198,84 @@ func wantPushed(t *testing.T, s source, dir string) {
 	chart, err := crane.Manifest(at + "/x/charts/usher:" + s.semver())
 	if err != nil || !strings.Contains(string(chart), "application/vnd.cncf.helm.chart.content.v1.tar+gzip") {
 		t.Errorf("the chart is %s, %v", chart, err)
+	}
+}
+
+// TestShipped: what docs/install.md links, and what the cases of samples/tests read, is in the archive.
+func TestShipped(t *testing.T) {
+	s, archive := tree(t), filepath.Join(t.TempDir(), "u.tar.gz")
+	if err := s.pack(archive); err != nil {
+		t.Fatal(err)
+	}
+	files, found := unpack(t, archive), 0
+	reads := regexp.MustCompile(`(?:\]\(|: )(\.\.?/[\w./-]+|\w+\.md)`)
+	for name, text := range files {
+		if name != "u/docs/install.md" && !strings.HasSuffix(name, ".case.yaml") {
+			continue
+		}
+		for _, m := range reads.FindAllSubmatch(text, -1) {
+			found++
+			to := path.Join(path.Dir(name), string(m[1]))
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(f string) bool { return f == to || strings.HasPrefix(f, to+"/") }) {
+				t.Errorf("%s names %s, which the archive does not have", name, m[1])
+			}
+		}
+	}
+	if found < 50 || files["u/deploy/overlays/production/kustomization.yaml"] == nil {
+		t.Errorf("%d files are named, or the overlays are not there", found)
+	}
+}
+
+// TestSignature: the command of docs/install.md and cosign's own code accept checksums that a local key signed, but no others.
+func TestSignature(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	page, err := os.ReadFile(filepath.Join(tree(t).root, "docs/install.md"))
+	command := regexp.MustCompile(`(?m)openssl dgst .*SHA256SUMS$`).FindString(string(page))
+	if err != nil || command == "" {
+		t.Fatalf("docs/install.md does not check the signature of a key: %v", err)
+	}
+	t.Setenv("COSIGN_PASSWORD", "p")
+	private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), cryptoutils.StaticPasswordFunc([]byte("p")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"cosign.key": private, "cosign.pub": public, "a": []byte("a"), "SHA256SUMS": nil} {
+		if err := os.WriteFile(at(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(writeSums(at("SHA256SUMS"), []string{at("a")}), sign(at("cosign.key"), at("SHA256SUMS"))); err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := signature.LoadVerifierFromPEMFile(at("cosign.pub"), crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(valid bool) {
+		t.Helper()
+		openssl := exec.CommandContext(t.Context(), "sh", "-c", command)
+		openssl.Dir = dir
+		if out, err := openssl.CombinedOutput(); (err == nil) != valid {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+		signed, _ := os.ReadFile(at("SHA256SUMS.sig"))
+		sums, _ := os.ReadFile(at("SHA256SUMS"))
+		if err := verifier.VerifySignature(bytes.NewReader(signed), bytes.NewReader(sums)); (err == nil) != valid {
+			t.Errorf("cosign's code: %v, want %v", err, valid)
+		}
+	}
+	check(true)
+	if err := os.WriteFile(at("a"), []byte("b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeSums(at("SHA256SUMS"), []string{at("a")}); err != nil {
+		t.Fatal(err)
+	}
+	check(false)
+	t.Setenv("COSIGN_PASSWORD", "other")
+	if err := sign(at("cosign.key"), at("SHA256SUMS")); err == nil || !strings.Contains(err.Error(), "--key "+at("cosign.key")) {
+		t.Errorf("with another password: %v", err)
 	}
 }
 
