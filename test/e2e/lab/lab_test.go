@@ -14,7 +14,7 @@ import (
 	"usher.dev/usher/e2e/binaries"
 )
 
-// TestPrintedCommands: each command that usherctl lab prints works, with kubectl.
+// TestPrintedCommands: each command that usherctl lab prints works, with kubectl, and usherctl probe, as docs/install.md has it, finds no fault of usher.
 func TestPrintedCommands(t *testing.T) {
 	kubectl, err := binaries.Find(binaries.Kubectl)
 	if err != nil {
@@ -23,10 +23,10 @@ func TestPrintedCommands(t *testing.T) {
 	script := start(t)
 	script.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	out, err := script.CombinedOutput()
-	if err != nil {
+	if err != nil || strings.Contains(string(out), "FAIL") {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n"} {
+	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n", "half requests are ended"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in what they print: %s", want, out)
 		}
@@ -42,8 +42,8 @@ func start(t *testing.T) *exec.Cmd {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c := exec.Command(program, "lab")
-	c.Stderr = os.Stderr
+	c := exec.Command(program, "lab", "--config=samples/policy.yaml")
+	c.Dir, c.Stderr = "../../..", os.Stderr
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -67,5 +67,6 @@ func start(t *testing.T) *exec.Cmd {
 	if len(commands) != 4 {
 		t.Fatalf("it prints %d commands, want 4: %q", len(commands), commands)
 	}
+	commands[3] = program + " probe usher --yes\n" + commands[3]
 	return exec.Command("sh", "-c", strings.Join(commands, "\n")+" || test $? = 1") // kubectl auth can-i says no
 }
