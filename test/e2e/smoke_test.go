@@ -2,12 +2,23 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"usher.dev/usher/e2e/binaries"
 	"usher.dev/usher/e2e/kubetest"
 )
+
+// TestVersion: the API server is of the version that the environment chooses, or emulates it.
+func TestVersion(t *testing.T) {
+	version, err := cluster.Admin().Get(cluster.Within(t, time.Minute), "/version")
+	got, want := version.String("emulationMajor")+"."+version.String("emulationMinor"), os.Getenv(binaries.VersionVariable)
+	if err != nil || want != "" && got != want {
+		t.Errorf("the API server is %s, want %s: %v", got, want, err)
+	}
+}
 
 func TestOffensivePodIsDenied(t *testing.T) {
 	ctx := cluster.Within(t, time.Minute)

@@ -138,7 +138,7 @@ func TestTestedKubernetes(t *testing.T) {
 	minor := func(version string) string { return version[:strings.LastIndex(version, ".")] }
 	for _, line := range []string{"e2e: ## test against a real API server, of Kubernetes " + minor(current[0]) + ",",
 		"e2e-older: ## the same with the programs of Kubernetes " + minor(older[0]) + " instead of " + minor(current[0]),
-		"USHER_E2E_KUBERNETES=" + minor(older[0]) + " $(MAKE)"} {
+		"\nKUBERNETES ?= " + minor(older[0]) + "\n", "USHER_E2E_KUBERNETES=$(KUBERNETES) $(MAKE)"} {
 		if !strings.Contains(makefile, line) {
 			t.Errorf("the Makefile does not have %q", line)
 		}

@@ -45,25 +45,25 @@ func oneVersion(t *testing.T, file string) string {
 	return version
 }
 
-// TestChosenVersion: the variable chooses the file and the folder, and an unknown version is an error that names it.
+// TestChosenVersion: the variable chooses the file and the folder, or has go.mod's programs emulate a version, and an unknown version is an error that names it.
 func TestChosenVersion(t *testing.T) {
 	module, err := Module()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(FolderVariable, "")
-	for minor, beginning := range map[string]string{"": "v1.37.", "1.36": "v1.36."} {
+	for minor, beginning := range map[string]string{"": "v1.37.", "1.36": "v1.36.", "1.34": "v1.37."} {
 		t.Setenv(VersionVariable, minor)
 		folder, err := Folder()
 		if err != nil || !strings.HasPrefix(filepath.Base(folder), beginning) {
 			t.Errorf("%q: %s %v", minor, folder, err)
 		}
-		if m, err := chosen(module); err != nil || (minor == "") != (len(m.buildArguments()) == 1) {
+		if m, err := chosen(module); err != nil || (minor != "1.36") != (len(m.buildArguments()) == 1) || (minor == "1.34") != (Emulated() == minor && minor != "") {
 			t.Errorf("%q: %q %v", minor, m.buildArguments(), err)
 		}
 	}
-	t.Setenv(VersionVariable, "1.35")
-	if _, err := Folder(); err == nil || !strings.Contains(err.Error(), "go-1.35.mod") {
+	t.Setenv(VersionVariable, "1.33")
+	if _, err := Folder(); err == nil || !strings.Contains(err.Error(), "go-1.33.mod") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,11 +185,14 @@ func (c *Cluster) Etcd() *Process {
 
 func localURL(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
 
-// program starts one of the built programs.
+// program starts one of the built programs. All of a control plane emulate the same version.
 func (c *Cluster) program(name string, args ...string) (*Process, error) {
 	file, err := binaries.Find(name)
 	if err != nil {
 		return nil, err
+	}
+	if version := binaries.Emulated(); version != "" && slices.Contains([]string{binaries.APIServer, binaries.ControllerManager, binaries.Scheduler}, name) {
+		args = append([]string{"--emulated-version=kube=" + version}, args...)
 	}
 	return c.sandbox.start(name, file, args...)
 }
