@@ -122,7 +122,6 @@ func sign(key, file string) error {
 	if err != nil {
 		return err
 	}
-	say("%s.sig", file)
 	return os.WriteFile(file+".sig", signed, 0o644)
 }
 

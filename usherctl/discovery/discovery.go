@@ -2,6 +2,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,13 +43,12 @@ func ResourceOf(ctx context.Context, s reader.Source, kind schema.GroupVersionKi
 	return Resource{Name: list[i].Name, Namespaced: list[i].Namespaced}
 }
 
-// MinorVersion returns the minor version of the API server, or 0 if it is unknown.
+// MinorVersion returns the minor version that the API server has or emulates, or 0 if it is unknown.
 func MinorVersion(ctx context.Context, s reader.Source) (minor int) {
 	is, err := reader.One[version.Info](s.Read(ctx, "/version"))
-	if err != nil || is.Major != "1" {
-		return 0
+	if err == nil && is.Major == "1" {
+		_, _ = fmt.Sscanf(cmp.Or(is.EmulationMinor, is.Minor), "%d", &minor)
 	}
-	_, _ = fmt.Sscanf(is.Minor, "%d", &minor)
 	return minor
 }
 

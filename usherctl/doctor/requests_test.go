@@ -114,6 +114,7 @@ func TestExaminer(t *testing.T) {
 		{"an authorizer that may not be asked", "", with(t, webhookFor("farm.test/v2/oxen", may), "/apis/authorization.k8s.io/v1/subjectaccessreviews", ""), ox, "error",
 			"unknown matchConditions: a: authorizer"},
 		{"a token, 1.36", "", with(t, webhookFor("*/*/*", "")), token, "passed", "called "},
+		{"a token, 1.34 emulated", "", with(t, webhookFor("*/*/*", ""), "/version", `{"major":"1","minor":"37","emulationMajor":"1","emulationMinor":"34"}`), token, "passed", "called "},
 		{"a token, 1.37", "", with(t, webhookFor("*/*/*", ""), "/version", `{"major":"1","minor":"37+"}`), token, "passed", "exempt since Kubernetes 1.37"},
 		{"a request that is refused", "", with(t, webhookFor("farm.test/v2/oxen", `,"matchConditions":[{"name":"a","expression":"object.metadata.annotations.a == 'b'"}]`)),
 			ox, "failed", "matchConditions a has no result"},
