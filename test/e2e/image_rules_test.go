@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"usher.dev/usher/e2e/binaries"
 	"usher.dev/usher/e2e/kubetest"
 )
 
@@ -29,9 +28,6 @@ func TestImageRules(t *testing.T) {
 	} {
 		t.Run(image, func(t *testing.T) {
 			for path, pod := range podsWith(image) {
-				if binaries.Emulated() == "1.34" && path == "spec.volumes[0].image.reference" {
-					continue // the gate ImageVolume is on since 1.35
-				}
 				_, err := cluster.Admin().Create(ctx, podPath("apps", "")+"?dryRun=All", pod)
 				if refusal == "" && err != nil {
 					t.Errorf("%s: %v", path, err)

@@ -13,7 +13,11 @@ var (
 	usher   *kubetest.Usher
 )
 
-func TestMain(m *testing.M) { kubetest.Main(m, kubetest.Options{}, start) }
+const imageVolumes = "--feature-gates=ImageVolume=true" // as it is by default since Kubernetes 1.35
+
+func TestMain(m *testing.M) {
+	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{imageVolumes}}, start)
+}
 
 // start does what deploy/deploy.sh does: it creates what the service needs, the service, and last the webhook
 // configurations.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"usher.dev/usher/e2e/binaries"
 	"usher.dev/usher/e2e/kubetest"
 )
 
@@ -58,6 +59,9 @@ func sent(ctx context.Context, t *testing.T, path string) kubetest.Object {
 // TestSaveAndRestore pastes the commands of docs/operations.md: what is missing is created as it was, with its caBundle and without its
 // owner, who is another one now. What exists stays.
 func TestSaveAndRestore(t *testing.T) {
+	if binaries.Emulated() != "" {
+		t.Skip("version v1 of MutatingAdmissionPolicy came with Kubernetes 1.36")
+	}
 	ctx := cluster.Within(t, 2*time.Minute)
 	save, restore := recipes(t)
 	dir := t.TempDir()
