@@ -235,12 +235,12 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// minorVersion returns the minor version of the API server.
+// minorVersion returns the minor version that the API server has or emulates.
 func minorVersion(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	version, err := cluster.Admin().Get(ctx, "/version")
 	apply(t, err)
-	minor, err := strconv.Atoi(version.String("minor"))
+	minor, err := strconv.Atoi(version.String("emulationMinor"))
 	apply(t, err)
 	return minor
 }
