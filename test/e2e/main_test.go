@@ -13,10 +13,8 @@ var (
 	usher   *kubetest.Usher
 )
 
-const imageVolumes = "--feature-gates=ImageVolume=true" // as it is by default since Kubernetes 1.35
-
 func TestMain(m *testing.M) {
-	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{imageVolumes}}, start)
+	kubetest.Main(m, kubetest.Options{APIServerFlags: []string{"--feature-gates=ImageVolume=true"}}, start) // the default since Kubernetes 1.35
 }
 
 // start does what deploy/deploy.sh does: it creates what the service needs, the service, and last the webhook
