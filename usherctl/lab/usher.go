@@ -198,12 +198,13 @@ func (l *lab) log(ctx context.Context) *logrus.Logger {
 	return log
 }
 
-// plain formats a line of a log for a person. Nothing asks to register usher for a new policy: the lab does. Whoever sent what is no review
-// has the answer, so that only a verbose log has it, too.
+// plain formats a line of a log for a person. Nothing asks to register usher for a new policy: the lab does. Who sent something else than a
+// review has the answer, so only a verbose log has it, too.
 type plain struct{ verbose bool }
 
 func (p plain) Format(e *logrus.Entry) ([]byte, error) {
-	if strings.Contains(e.Message, "usher webhooks") || !p.verbose && e.Message == "review not answered" {
+	answered := e.Message == "review not answered" || strings.HasPrefix(e.Message, "http: TLS handshake error")
+	if strings.Contains(e.Message, "usher webhooks") || answered && !p.verbose {
 		return nil, nil
 	}
 	text := "usher: " + e.Level.String() + ": " + printable.Line(e.Message)
