@@ -30,45 +30,55 @@ const astray = "the patches in the log do not lead to the stored object"
 // rebuild returns the object before each call of mutating webhooks, and after the last. What plug-ins added before is known from the stored object:
 // the patches of the log are undone in it, and must lead to it again. why says that they do not.
 func rebuild(kind schema.GroupVersionKind, created bool, sent, stored object, calls []explain.Called) (documents []json.RawMessage, why string) {
-	seen, patched := sent, slices.ContainsFunc(calls, func(c explain.Called) bool { return len(c.Patch) > 0 })
-	if stored != nil {
-		var now any = runtime.DeepCopyJSON(stored)
-		for _, c := range slices.Backward(calls) {
-			for _, o := range slices.Backward(c.Patch) {
-				before, ok := undone(now, sent, explain.Tokens(o.Path), o)
-				if !ok {
-					return nil, astray
-				}
-				now = before
-			}
-		}
-		seen = asSent(now.(object), sent)
-	} else if created {
-		seen = tolerant(kind, sent)
+	patched := slices.ContainsFunc(calls, func(c explain.Called) bool { return len(c.Patch) > 0 })
+	switch {
+	case stored == nil && created:
+		return chained(kind, tolerant(kind, sent), calls, true)
+	case stored == nil:
+		return chained(kind, encoded(sent), calls, true)
 	}
-	documents = []json.RawMessage{encoded(seen)}
+	var now any = runtime.DeepCopyJSON(stored)
+	for _, c := range slices.Backward(calls) {
+		for _, o := range slices.Backward(c.Patch) {
+			before, ok := undone(now, sent, explain.Tokens(o.Path), o)
+			if !ok {
+				return nil, astray
+			}
+			now = before
+		}
+	}
+	seen := asSent(now.(object), sent)
+	for _, defaults := range []bool{false, true} { // few patches add what has defaults
+		documents, why = chained(kind, encoded(seen), calls, defaults)
+		if !patched || why != "" || reaches(decoded(documents[len(documents)-1]), asSent(runtime.DeepCopyJSON(stored), sent), seen) {
+			return documents, why
+		}
+	}
+	return nil, astray
+}
+
+// chained returns an object, and what the patch of each call makes of it, with the API server's defaults if they are asked for.
+func chained(kind schema.GroupVersionKind, seen json.RawMessage, calls []explain.Called, defaults bool) (documents []json.RawMessage, why string) {
+	documents = []json.RawMessage{seen}
 	for _, c := range calls {
 		after, err := applied(documents[len(documents)-1], c.Patch)
 		if err != nil {
 			return nil, "the patches in the log do not apply to the object that was sent: what plug-ins added before is not in the log"
 		}
-		if len(c.Patch) > 0 {
+		if defaults && len(c.Patch) > 0 {
 			after = defaulted(kind, after)
 		}
 		documents = append(documents, after)
-	}
-	if patched && stored != nil && !reaches(decoded(documents[len(documents)-1]), asSent(runtime.DeepCopyJSON(stored), sent), seen) {
-		return nil, astray
 	}
 	return documents, ""
 }
 
 // tolerant returns a pod with the tolerations that the plug-in DefaultTolerationSeconds adds to each: of a request that was refused, the log has
 // nothing that plug-ins added.
-func tolerant(kind schema.GroupVersionKind, sent object) object {
-	pod := corev1.Pod{}
-	if kind.GroupKind() != (schema.GroupKind{Kind: "Pod"}) || json.Unmarshal(encoded(sent), &pod) != nil {
-		return sent
+func tolerant(kind schema.GroupVersionKind, sent object) json.RawMessage {
+	pod, raw := corev1.Pod{}, encoded(sent)
+	if kind.GroupKind() != (schema.GroupKind{Kind: "Pod"}) || json.Unmarshal(raw, &pod) != nil {
+		return raw
 	}
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
@@ -78,7 +88,7 @@ func tolerant(kind schema.GroupVersionKind, sent object) object {
 				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))})
 		}
 	}
-	return decoded(encoded(pod))
+	return encoded(pod)
 }
 
 // asSent returns an object with those members of another one that the API server sets later.

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -47,6 +48,7 @@ func Run(ctx context.Context, env tool.Env, o review.AuditLogs) error {
 			return fmt.Errorf("--was: %w", err)
 		}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // little of what is read is kept
 	run := &replaying{Env: env, ctx: ctx, result: &Result{Groups: []Group{}, NotJudged: []Reason{}}, memory: newMemory()}
 	for range runtime.GOMAXPROCS(0) {
 		w, err := newWorker(env, o, policy, was)

@@ -125,16 +125,22 @@ func (p *replay) call(ctx context.Context, body []byte, recorded report.Call) er
 func (p *replay) apply(recorded report.Call, d handlers.Decision, object, sent json.RawMessage) error {
 	call := &p.Calls[len(p.Calls)-1]
 	if d.Response != nil && len(d.Response.Patch) > 0 {
+		if err := json.Unmarshal(d.Response.Patch, &call.Patch); err != nil {
+			return err
+		}
+	}
+	same := slices.EqualFunc(call.Patch, recorded.Patch, func(a, b report.Operation) bool { return a.String() == b.String() })
+	if p.from == nil && same { // and so is what the API server drops of its result
+		call.Warnings = append(call.Warnings, slices.DeleteFunc(slices.Clone(recorded.Warnings), func(w string) bool { return !isDropped(w) })...)
+		return nil
+	}
+	if len(call.Patch) > 0 {
 		after, err := apply(call, d)
 		if err != nil {
 			return err
 		}
 		warnDropped(call, d, after)
 		sent = after
-	}
-	same := slices.EqualFunc(call.Patch, recorded.Patch, func(a, b report.Operation) bool { return a.String() == b.String() })
-	if p.from == nil && same {
-		return nil
 	}
 	if len(recorded.Patch) > 0 {
 		text, err := json.Marshal(recorded.Patch)

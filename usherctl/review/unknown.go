@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "sigs.k8s.io/json"
@@ -23,6 +24,10 @@ func (r *reviewed) warnUnknown(make func() any) {
 	last.Warnings = append(last.Warnings, dropped(make, r.Before, r.After)...)
 }
 
+const droppedSilently = ": the API server drops it silently"
+
+func isDropped(warning string) bool { return strings.HasSuffix(warning, droppedSilently) }
+
 // dropped warns of the fields of the result of a patch that the type does not know, and the object did not have.
 func dropped(make func() any, before, after json.RawMessage) (warnings []string) {
 	fields := unknown(after, make)
@@ -32,7 +37,7 @@ func dropped(make func() any, before, after json.RawMessage) (warnings []string)
 	had := unknown(before, make)
 	for _, field := range fields {
 		if !slices.Contains(had, field) {
-			warnings = append(warnings, fmt.Sprintf("the result has an %s: the API server drops it silently", field))
+			warnings = append(warnings, fmt.Sprintf("the result has an %s%s", field, droppedSilently))
 		}
 	}
 	return warnings
