@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -192,7 +193,10 @@ func TestWebhooks(t *testing.T) {
 		"has no answer": {labelled, "", engine.ErrNoAnswer, 201, `"app":"a"`, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := opened(t, engine.Cluster{Objects: objects(t, cluster), Webhook: func(_ context.Context, w engine.Registered, review []byte) (engine.Answer, error) {
+			e := opened(t, engine.Cluster{Objects: objects(t, cluster), Webhook: func(ctx context.Context, w engine.Registered, review []byte) (engine.Answer, error) {
+				if at, has := ctx.Deadline(); has && time.Until(at) < 15*time.Second {
+					t.Errorf("a busy machine does not call it after %s", at)
+				}
 				if w != (engine.Registered{Configuration: "mutating", Name: "label.example.com", Path: "/label", Mutates: true}) {
 					t.Errorf("called: %+v", w)
 				}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -31,18 +32,21 @@ func (e *Engine) register(object runtime.Object) (hosts []string) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for i := range configuration.Webhooks {
 			w := &configuration.Webhooks[i]
-			hosts = append(hosts, e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", true})...)
+			hosts = append(hosts, e.address(&w.ClientConfig, &w.TimeoutSeconds, Registered{configuration.Name, w.Name, "", true})...)
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for i := range configuration.Webhooks {
 			w := &configuration.Webhooks[i]
-			hosts = append(hosts, e.address(&w.ClientConfig, Registered{configuration.Name, w.Name, "", false})...)
+			hosts = append(hosts, e.address(&w.ClientConfig, &w.TimeoutSeconds, Registered{configuration.Name, w.Name, "", false})...)
 		}
 	}
 	return hosts
 }
 
-func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, w Registered) []string {
+// longest is the timeout of webhooks in seconds: on a busy machine, one in the process might not be called in time. Texts have theirs.
+const longest = 30
+
+func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, seconds **int32, w Registered) []string {
 	original := "https://"
 	if c.Service != nil {
 		w.Path = ptr.Deref(c.Service.Path, "/")
@@ -53,7 +57,9 @@ func (e *Engine) address(c *admissionregistrationv1.WebhookClientConfig, w Regis
 	host := "https://" + strconv.Itoa(len(e.registered)) + webhookHost
 	e.registered = append(e.registered, w)
 	*c = admissionregistrationv1.WebhookClientConfig{URL: ptr.To(host + w.Path)}
-	return []string{host, original}
+	at, timeout := host+path.Join("/", w.Path)+"?timeout=", strconv.Itoa(int(ptr.Deref(*seconds, 10)))+"s"
+	*seconds = ptr.To[int32](longest)
+	return []string{at + strconv.Itoa(longest) + "s", original + path.Join("/", w.Path) + "?timeout=" + timeout, host, original}
 }
 
 // webhookHost is the end of the names of hosts by which webhooks are called, after their index.
