@@ -31,10 +31,11 @@ type Log struct {
 	Each   func(*Event)
 	filter Filter
 	kept   int
+	seen   map[string]bool // by auditID and stage: logs may overlap
 }
 
 // NewLog returns a log that keeps the events that match.
-func NewLog(filter Filter) *Log { return &Log{filter: filter} }
+func NewLog(filter Filter) *Log { return &Log{filter: filter, seen: map[string]bool{}} }
 
 // maxProblems is the number of unreadable lines that are described.
 const maxProblems = 10
@@ -144,9 +145,13 @@ func (l *Log) add(at Place, raw []byte) {
 		return
 	}
 	e.Place = at
+	id := e.AuditID + e.Stage
 	switch {
+	case l.Each != nil && e.AuditID != "" && l.seen[id]:
 	case l.Each != nil:
-		l.Each(&e)
+		if l.Each(&e); slices.Contains(mutatingVerbs, e.Verb) { // reads are many, and count for little
+			l.seen[id] = true
+		}
 	case l.filter.Matches(&e):
 		l.Events, l.kept = append(l.Events, e), l.kept+len(raw)
 	}

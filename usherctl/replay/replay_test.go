@@ -18,6 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"usher.dev/usher/admit"
@@ -150,7 +151,7 @@ func (s *server) send(operation admissionv1.Operation, resource string, sent obj
 	metadata := sent["metadata"].(object)
 	ref := object{"resource": resource, "apiGroup": gv.Group, "apiVersion": gv.Version, "namespace": metadata["namespace"], "name": metadata["name"]}
 	event := object{"kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "RequestResponse", "stage": "ResponseComplete",
-		"auditID": fmt.Sprint(s.version),
+		"auditID": uuid.NewUUID(),
 		"verb":    map[admissionv1.Operation]string{admissionv1.Create: "create", admissionv1.Update: "update"}[operation], "objectRef": ref,
 		"requestURI": "/", "user": object{"username": "ann", "groups": []string{"system:authenticated"}}, "requestObject": typed,
 		"requestReceivedTimestamp": time.Date(2026, 11, 28, 0, 0, s.version, 0, time.UTC).Format(time.RFC3339Nano), "annotations": s.annotations(v)}
@@ -447,6 +448,7 @@ func TestOdd(t *testing.T) {
 		var e object
 		must(t, json.Unmarshal([]byte(c.line), &e))
 		c.change(e)
+		e["auditID"] = "again"
 		result, printed, err := reviewed(t, []byte(created+string(text(e))+"\n"+c.tail), policy, "")
 		if result.Requests != 2 || len(result.Groups) > 0 || (c.want == "") != (err == nil) || !strings.Contains(printed, c.want) {
 			t.Errorf("%s: %v\n%s", name, err, printed)
@@ -519,7 +521,7 @@ func unjudged(result replay.Result) int { return result.Requests - result.Judged
 func BenchmarkReplay(b *testing.B) {
 	s := newServer(b, inForce)
 	s.fill(300)
-	log := bytes.Repeat(s.log.Bytes(), 40)
+	log := bytes.Repeat(bytes.ReplaceAll(s.log.Bytes(), []byte(`"auditID"`), []byte(`"once"`)), 40)
 	requests := 0
 	for b.Loop() {
 		result, _, _ := reviewed(b, log, strings.Replace(inForce, "[offensive]", "[offensive, rude]", 1), "")

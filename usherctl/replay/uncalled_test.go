@@ -100,12 +100,23 @@ func TestOtherReason(t *testing.T) {
 	}
 }
 
+// TestOverlap: a request that two logs have is one.
+func TestOverlap(t *testing.T) {
+	s := newServer(t, inForce)
+	s.send(admissionv1.Create, "pods", web("offensive", "apps", good), nil)
+	result, printed, err := reviewed(t, []byte(s.log.String()+s.log.String()), strings.Replace(inForce, "[offensive]", "[rude]", 1), "")
+	if result.Requests != 1 || len(result.Groups) != 1 || result.Groups[0].Count != 1 {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
 // rewritten returns a log with a change in its last event.
 func rewritten(t *testing.T, log string, change func(e object)) []byte {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	var e object
 	must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &e))
 	change(e)
+	e["auditID"] = "changed"
 	return []byte(strings.Join(append(lines[:len(lines)-1], string(text(e))), "\n") + "\n")
 }
 
