@@ -87,7 +87,7 @@ func ParseRefusal(text string) (r Refusal, ok bool) {
 		if by != nil {
 			r.Name = by[1]
 		}
-		if r.ID != "" || strings.HasSuffix(r.Name, ".usher.dev") {
+		if strings.HasSuffix(r.Name, ".usher.dev") || r.ID != "" && (len(causes) > 0 || problemInMessage.MatchString(text)) {
 			r.By = ByUsher
 			r.readProblems(causes)
 		}

@@ -60,6 +60,8 @@ func TestParseRefusal(t *testing.T) {
 		{"a webhook that cannot be called", `Internal error occurred: failed calling webhook "mutate-pods.usher.dev": failed to call webhook: Post ` +
 			`"https://usher.usher.svc:443/mutate-pods?timeout=5s": context deadline exceeded`,
 			ByCall, "mutate-pods.usher.dev", "", ""},
+		{"Kyverno with words of usher", `admission webhook "validate.kyverno.svc-fail" denied the request: require-labels: check: no (refusal 0a32e40f)`, ByWebhook,
+			"validate.kyverno.svc-fail", "0a32e40f", ""},
 		{"a quota of Kubernetes", `pods "web-1" is forbidden: exceeded quota: team-a, requested: cpu=1, used: cpu=4, limited: cpu=4`, ByQuota, "team-a", "",
 			""},
 		{"Pod Security", `pods "web-1" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`, ByPodSecurity,
