@@ -43,6 +43,10 @@ func TestNearMisses(t *testing.T) {
 	})
 	leavesOut.needed = &own.Hook
 	foreign := hook(func(w *entry) { w.NamespaceSelector = labelled("door", "enabled") })
+	leavesOutItself := hook(func(w *entry) {
+		w.NamespaceSelector = labelled("door", "enabled")
+		w.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "door", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"enabled"}}}
+	})
 	for _, c := range []struct {
 		name       string
 		w          entry
@@ -53,6 +57,7 @@ func TestNearMisses(t *testing.T) {
 	}{
 		{"right", own, []corev1.Namespace{right}, "", "", nil},
 		{"none", own, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", report.Warning, []string{"\nkubectl get namespaces --show-labels"}},
+		{"a contradiction", leavesOutItself, []corev1.Namespace{space("shop", "a", "b")}, "selector-no-namespace", report.Warning, []string{"in two ways that exclude each other"}},
 		{"a value", own, []corev1.Namespace{space("a", "b", "c"), enable}, "selector-no-namespace", report.Warning,
 			[]string{"shop have door=enable, and the selector asks for door=enabled. Did you mean that?", "\nkubectl get namespaces --show-labels"}},
 		{"a value beside a right one", own, []corev1.Namespace{right, enable}, "selector-near-miss", report.Warning, []string{"\nkubectl get namespaces --show-labels"}},

@@ -49,7 +49,10 @@ func namespaceProblems(w entry, namespaces []corev1.Namespace, all resources.Tab
 func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compiled labels.Selector) report.Finding {
 	about, then, severity := w.about(), "Label those that it is for.", report.Warning
 	labelled, but := leftOut(w.NamespaceSelector, namespaces)
+	key, possible := selector.Of(w.NamespaceSelector).Possible()
 	switch {
+	case !possible:
+		then = "It asks for the label " + key + " in two ways that exclude each other: no label helps."
 	case len(near) == 0 && labelled != "":
 		then = fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
 	case len(near) > 0:
