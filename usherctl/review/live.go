@@ -301,6 +301,11 @@ func (u unread) String() string {
 
 // doubt notes in a report what could not be read and might decide about an object otherwise.
 func (l *liveCluster) doubt(r *report.Report, object *unstructured.Unstructured, routes []admit.Route) {
+	is := reviewed{*r}
+	defer func() { *r = is.Report }()
+	if len(r.Unknown) > 0 {
+		is.notJudged("kubectl refuses its unknown fields, unless the API server is newer and knows them")
+	}
 	for _, u := range l.unread {
 		switch {
 		case u.collection != "":
@@ -310,9 +315,7 @@ func (l *liveCluster) doubt(r *report.Report, object *unstructured.Unstructured,
 		case u.namespace != "" && u.namespace != r.Namespace || !u.asks(object):
 			continue
 		}
-		if r.Unjudged = append(r.Unjudged, printable.Line(u.err.Error())); r.Verdict == report.Allowed || r.Verdict == report.Skipped {
-			r.Verdict = report.NotJudged
-		}
+		is.notJudged(printable.Line(u.err.Error()))
 	}
 }
 

@@ -93,6 +93,7 @@ func TestCluster(t *testing.T) {
 		"ResourceQuota":     {"{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {ports: [{port: 80}]}}", nil, []string{"exceeded quota: q"}},
 		"parameters":        {"{apiVersion: v1, kind: Secret, metadata: {name: wrong, namespace: shop}}", nil, []string{"failed expression: object.metadata.name == params.data.name"}},
 		"parameters match":  {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", nil, []string{"1 object: 1 skipped"}},
+		"unknown field":     {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}, dta: {a: b}}", nil, []string{"1 object: 1 not judged", `unknown field "dta"`}},
 		"LimitRange unread": {fmt.Sprintf(pod, "shop", "", "3"), []string{"limitranges"}, []string{"not judged  CREATE Pod shop/a", "warning: not known: limitranges", "user bob cannot list it"}},
 		"unread, of others": {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"priorityclasses"}, []string{"1 object: 1 skipped"}},
 		"webhooks unread":   {"{apiVersion: v1, kind: Secret, metadata: {name: right, namespace: shop}}", []string{"mutatingwebhookconfigurations"}, []string{"1 object: 1 not judged"}},

@@ -297,7 +297,11 @@ func (r *reviewing) explain(body []byte) (all []suite.Note, err error) {
 func (r *reviewing) printAbsent(shown map[string]bool, hidden string) {
 	seen := r.absentOf(func(path string) bool { return shown[path] || hidden == "" })
 	if len(seen) > 0 {
-		_, _ = fmt.Fprintf(r.Out, "No file has any %s: steps that look at them found none. --cluster-dir adds files.\n", strings.Join(seen, ", "))
+		who, adds := "No file", " --cluster-dir adds files."
+		if r.live != nil {
+			who, adds = "Neither a file nor the cluster", ""
+		}
+		_, _ = fmt.Fprintf(r.Out, "%s has any %s: steps that look at them found none.%s\n", who, strings.Join(seen, ", "), adds)
 	}
 	if hidden != "" {
 		without := ""
