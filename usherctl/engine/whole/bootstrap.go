@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	scheduling "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
@@ -46,16 +47,11 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 // created returns a function that creates an object, and waits for its namespace.
 func created(ctx context.Context, create func() error) func() error {
 	return func() error {
-		for {
-			err := create()
-			if !apierrors.IsNotFound(err) {
-				return err
+		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+			if err := create(); !apierrors.IsNotFound(err) {
+				return true, err
 			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
+			return false, nil
+		})
 	}
 }
