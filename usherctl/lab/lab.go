@@ -91,8 +91,8 @@ func (l *lab) greet() {
 		"  export KUBECONFIG="+l.kubeconfig,
 		"  kubectl run web --image=nginx --dry-run=server -o yaml",
 		"  kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
-		"  kubectl auth can-i create pods --as=jane",
-		"  usherctl review --cluster=api"+flag+" FILE", "",
+		"  kubectl create deployment web --image=nginx --dry-run=client -o yaml | usherctl review --cluster=api"+flag+" -",
+		"  kubectl auth can-i create pods --as=jane", "",
 		"usher is asked about Namespaces with the label admission-webhook: enabled, as default has it here.",
 		"There are no nodes, no scheduler and no controllers of workloads, so no pod runs: make cluster has them.",
 		"Ctrl-C ends it, and nothing stays.")

@@ -20,21 +20,21 @@ func TestPrintedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := start(t)
-	script.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+	script := start(t, filepath.Dir(kubectl))
+	script.Env = append(script.Env, "HOME="+t.TempDir())
 	out, err := script.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "FAIL") {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n", "half requests are ended"} {
+	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n", "\n2 objects: ", "half requests are ended"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in what they print: %s", want, out)
 		}
 	}
 }
 
-// start starts a lab that ends with the test, and returns a shell that runs the commands which it prints.
-func start(t *testing.T) *exec.Cmd {
+// start starts a lab that ends with the test, and returns a shell that runs the commands which it prints, with kubectl of a folder.
+func start(t *testing.T, kubectl string) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "usherctl")
 	build := exec.Command("go", "build", "-C", "../../../usherctl", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
@@ -64,9 +64,11 @@ func start(t *testing.T) *exec.Cmd {
 			commands = append(commands, command)
 		}
 	}
-	if len(commands) != 4 {
-		t.Fatalf("it prints %d commands, want 4: %q", len(commands), commands)
+	if len(commands) != 5 {
+		t.Fatalf("it prints %d commands, want 5: %q", len(commands), commands)
 	}
-	commands[3] = program + " probe usher --yes\n" + commands[3]
-	return exec.Command("sh", "-c", strings.Join(commands, "\n")+" || test $? = 1") // kubectl auth can-i says no
+	commands[4] = "usherctl probe usher --yes\n" + commands[4]
+	script := exec.Command("sh", "-c", strings.Join(commands, "\n")+" || test $? = 1") // kubectl auth can-i says no
+	script.Dir, script.Env = c.Dir, append(os.Environ(), "PATH="+filepath.Dir(program)+":"+kubectl+":"+os.Getenv("PATH"))
+	return script
 }
