@@ -143,10 +143,10 @@ func TestNoReviewVersions(t *testing.T) {
 	}
 }
 
-// TestSlowKinds: the failure names the kinds of connections on which nothing need come, and no other, and has a command.
+// TestSlowKinds: the failure names the kinds of connections that stay open, but not silent ones, and has a command.
 func TestSlowKinds(t *testing.T) {
 	h := serving(t, shape{decide: allow})
-	for limit, want := range map[time.Duration]string{0: "after half a body, or half a header, or a TLS handshake came", time.Second: "after half a body came"} {
+	for limit, want := range map[time.Duration]string{0: "after half a body, or half a header came", time.Second: "after half a body came"} {
 		server := httptest.NewUnstartedServer(shape{decide: allow})
 		server.Config.ReadHeaderTimeout = limit
 		server.StartTLS()
