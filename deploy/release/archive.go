@@ -127,7 +127,8 @@ func sign(key, file string) error {
 
 // shipped are the files and folders that archives have beside the programs.
 var shipped = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "docs", "samples", "test/testdata/reviews", "deploy/README.md",
-	"deploy/doctor.yaml", "deploy/base", "deploy/chart/README.md", "deploy/components", "deploy/crds", "deploy/demo", "deploy/monitoring", "deploy/overlays"}
+	"deploy/doctor.yaml", "deploy/base", "deploy/chart/README.md", "deploy/components", "deploy/crds", "deploy/demo",
+	"deploy/monitoring", "deploy/overlays"}
 
 // pack writes an archive with binaries, and the license, documentation and samples that go with them.
 func (s source) pack(archive string, binaries ...string) error {

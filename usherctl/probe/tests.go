@@ -179,7 +179,7 @@ func serverTests() []Test {
 		{Name: "in-time", run: inTime, Does: "each ordinary request is answered within its registered timeout, and the fastest in a quarter of it",
 			Why:  "Each creation waits for it, and a timeout is a failed call.",
 			From: []string{docs + "#timeouts", "https://github.com/Azure/azure-workload-identity/issues/1608"}},
-		{Name: "slow-clients", slow: true, Does: "half requests are ended within 40 seconds, and others are answered meanwhile, beside silent connections, too",
+		{Name: "slow-clients", slow: true, Does: "half requests are ended within 40 seconds, and others are answered, beside silent connections, too",
 			Why:  "Whoever reaches the Service can otherwise hold so many connections that none is left.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6538"}},
 		{Name: "certificate", first: true, run: certificate,
