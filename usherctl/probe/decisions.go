@@ -103,8 +103,8 @@ func (r *run) same(a, b *Answer) bool {
 	return a.same(b) && a.echoes() == b.echoes()
 }
 
-// together is the number of requests that are sent at once.
-const together = 64
+// together is the number of requests that are sent at once; fresh begins names that were not sent before.
+const together, fresh = 64, "probe-"
 
 // asked is a request with the answer that it has alone.
 type asked struct {
@@ -114,7 +114,8 @@ type asked struct {
 
 // mixed returns requests with different answers, as far as there are some: the samples, and under other names what they are, what they are
 // without labels and annotations, and what the webhook has made of them.
-func (r *run) mixed() (all []asked) {
+func (r *run) mixed() []asked {
+	all := []asked{{r.sample.Review, r.was}}
 	for i, was := range r.plain[:min(6, len(r.plain))] {
 		if was == nil {
 			continue
@@ -134,8 +135,6 @@ func (r *run) mixed() (all []asked) {
 	}
 	return all
 }
-
-const fresh = "probe-"
 
 func freshName() string { return fresh + string(uuid.NewUUID())[:8] }
 
