@@ -108,11 +108,20 @@ func writeSums(sums string, files []string) error {
 	return os.WriteFile(sums, []byte(text.String()), 0o644)
 }
 
-// sign signs a file with a private key in PEM, of openssl or of `cosign generate-key-pair` with COSIGN_PASSWORD, into FILE.sig.
-func sign(key, file string) error {
+// signerOf returns what signs with a private key in PEM, of openssl or of `cosign generate-key-pair` with COSIGN_PASSWORD.
+func signerOf(key string) (signature.Signer, error) {
 	signer, err := signature.LoadSignerFromPEMFile(key, crypto.SHA256, cryptoutils.StaticPasswordFunc([]byte(os.Getenv("COSIGN_PASSWORD"))))
 	if err != nil {
-		return fmt.Errorf("--key %s: %w", key, err)
+		return nil, fmt.Errorf("--key %s: must be a private key in PEM, of openssl, or of cosign with its password in COSIGN_PASSWORD: %w", key, err)
+	}
+	return signer, nil
+}
+
+// sign signs a file with a private key into FILE.sig.
+func sign(key, file string) error {
+	signer, err := signerOf(key)
+	if err != nil {
+		return err
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -45,6 +46,41 @@ type source struct {
 	date    time.Time // of the commit: the time of all files
 }
 
+// options are a command and its flags.
+type options struct {
+	command, version, out, platforms, image, download, key, program string
+}
+
+// parse reads a command line, and checks what can be known without building.
+func parse(args []string) (o options, err error) {
+	if len(args) == 0 || !slices.Contains([]string{"image", "install", "release"}, args[0]) {
+		return o, fmt.Errorf("usage: release push-chart FILE REFERENCE, or release image|install|release [--version VERSION] [--out DIR] " +
+			"[--platforms OS/ARCH,...]")
+	}
+	o.command = args[0]
+	set := flag.NewFlagSet(o.command, flag.ContinueOnError)
+	set.StringVar(&o.version, "version", "", "version of the binaries (default: git describe)")
+	set.StringVar(&o.out, "out", "", "directory for what is built, created anew")
+	set.StringVar(&o.platforms, "platforms", "", "platforms to build for (default: all)")
+	set.StringVar(&o.image, "image", "usher:dev", "name of the image in the tarballs, with a tag; of a release: its address in a registry, without one")
+	set.StringVar(&o.download, "download", "", "address from which the files of the release are downloaded, for krew")
+	set.StringVar(&o.key, "key", "", "private key that signs the checksums of a release (default: they are not signed)")
+	set.StringVar(&o.program, "program", "usher", "program of the image: usher or usherctl")
+	if err := set.Parse(args[1:]); err != nil {
+		return o, err
+	}
+	switch {
+	case o.out == "":
+		return o, fmt.Errorf("--out is missing: the directory for what is built")
+	case o.command == "release" && (!strings.HasSuffix(o.image, "/usher") || o.download == ""):
+		return o, fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files",
+			o.image, o.download)
+	case o.key != "":
+		_, err = signerOf(o.key)
+	}
+	return o, err
+}
+
 func run(ctx context.Context, args []string) error {
 	if len(args) == 3 && args[0] == "push-chart" {
 		pushed, err := pushChart(ctx, args[1], args[2])
@@ -53,60 +89,39 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	if len(args) == 0 || !slices.Contains([]string{"image", "install", "release"}, args[0]) {
-		return fmt.Errorf("usage: release push-chart FILE REFERENCE, or release image|install|release [--version VERSION] [--out DIR] " +
-			"[--platforms OS/ARCH,...]")
-	}
-	set := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	version := set.String("version", "", "version of the binaries (default: git describe)")
-	out := set.String("out", "", "directory for what is built, created anew")
-	platforms := set.String("platforms", "", "platforms to build for (default: all)")
-	image := set.String("image", "usher:dev", "name of the image in the tarballs, with a tag; of a release: its address in a registry, without one")
-	download := set.String("download", "", "address from which the files of the release are downloaded, for krew")
-	key := set.String("key", "", "private key that signs the checksums of a release (default: they are not signed)")
-	name := set.String("program", "usher", "program of the image: usher or usherctl")
-	if err := set.Parse(args[1:]); err != nil {
+	o, err := parse(args)
+	if err != nil {
 		return err
 	}
-	of := slices.IndexFunc(programs, func(p program) bool { return p.name == *name })
+	of := slices.IndexFunc(programs, func(p program) bool { return p.name == o.program })
 	if of < 0 {
-		return fmt.Errorf("--program %s: must be usher or usherctl", *name)
+		return fmt.Errorf("--program %s: must be usher or usherctl", o.program)
 	}
-	if *out == "" {
-		return fmt.Errorf("--out is missing: the directory for what is built")
-	}
-	s, err := open(ctx, *version)
+	targets, err := parsePlatforms(o.platforms, map[string][]platform{"image": imagePlatforms, "release": archivePlatforms}[o.command])
 	if err != nil {
 		return err
 	}
-	targets, err := parsePlatforms(*platforms, map[string][]platform{"image": imagePlatforms, "release": archivePlatforms}[args[0]])
+	s, err := open(ctx, o.version)
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(*out); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(*out, 0o755); err != nil {
-		return err
-	}
-	switch args[0] {
-	case "image":
-		return s.image(ctx, *out, *image, programs[of], targets)
-	case "install":
-		_, err := s.install(*out, *image, ":"+s.version)
-		return err
-	}
-	if !releasable.MatchString(s.version) {
+	if o.command == "release" && !releasable.MatchString(s.version) {
 		return fmt.Errorf("--version %s: a release has a version such as v1.2.3 or v1.2.3-rc.1, and no changes that are not committed", s.version)
 	}
-	if !strings.HasSuffix(*image, "/usher") || *download == "" {
-		return fmt.Errorf("--image %s, --download %q: must be the address of the image in a registry, such as registry.example/usher, and of the files",
-			*image, *download)
-	}
-	if err := s.release(ctx, *out, *image, *download, targets); err != nil || *key == "" {
+	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return err
 	}
-	return sign(*key, filepath.Join(*out, "SHA256SUMS"))
+	switch o.command {
+	case "image":
+		return s.image(ctx, o.out, o.image, programs[of], targets)
+	case "install":
+		_, err := s.install(o.out, o.image, ":"+s.version)
+		return err
+	}
+	if err := s.release(ctx, o.out, o.image, o.download, targets); err != nil || o.key == "" {
+		return err
+	}
+	return sign(o.key, filepath.Join(o.out, "SHA256SUMS"))
 }
 
 // releasable matches the versions of releases.

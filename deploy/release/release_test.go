@@ -266,6 +266,23 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestWrongFlags: a mistake ends it before what is there is removed, with the flag that is wrong.
+func TestWrongFlags(t *testing.T) {
+	out := t.TempDir()
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flag, value := range map[string]string{"--key": "nosuch", "--version": "dev", "--image": "x", "--program": "x", "--platforms": "plan9/mips"} {
+		args := []string{"release", "--out", out, "--version", "v1.2.3", "--image", "registry.example/usher", "--download", "https://download.example"}
+		if err := run(t.Context(), append(args, flag, value)); err == nil || !strings.HasPrefix(err.Error(), flag+" ") {
+			t.Errorf("%s %s: %v", flag, value, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "SHA256SUMS")); err != nil {
+		t.Error(err)
+	}
+}
+
 // wantRuns fails the test unless the binary runs without an environment.
 func wantRuns(t *testing.T, binary string, s source) {
 	t.Helper()
