@@ -84,7 +84,7 @@ const (
 	decideAt    = `operation, resource, _ := strings.Cut(on, " ")` // before it is decided upon
 )
 
-// shared is what faults need, in each package.
+// shared has the declarations that mutants use, by package.
 const shared = `package %s
 import ("os"; "sync"; "sync/atomic"; "time")
 var mutant, late = os.Getenv("MUTANT"), os.ErrDeadlineExceeded

@@ -108,7 +108,7 @@ func (a *Answer) asked() map[string]any {
 // echoes reports whether the uid is that of the request.
 func (a *Answer) echoes() bool { return text(a.asked(), "uid") == string(a.Review.Response.UID) }
 
-// decided is what an answer decides, whatever the name of the object.
+// decided returns the verdict and the patch of an answer without the object's name, so that answers about different names compare.
 func (a *Answer) decided() string {
 	return fmt.Sprint(a.Review.Response.Allowed, strings.ReplaceAll(string(a.Review.Response.Patch), text(a.asked(), "name"), ""))
 }

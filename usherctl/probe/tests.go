@@ -88,7 +88,7 @@ func bodyTests() []Test {
 			Why:  "etcd holds objects of 1.5 MiB; a review of an update has two. A limit that is too low refuses objects that a cluster has.",
 			From: []string{"https://kubernetes.io/docs/concepts/configuration/configmap/#motivation"}},
 		{Name: "endless", run: endless, Does: "a body of 32 MiB is refused",
-			Why:  "The API server sends at most some MiB. What reads more lets whoever reaches the Service fill its memory.",
+			Why:  "The API server sends a few MiB at most. Without a limit, any client that reaches the Service can exhaust its memory.",
 			From: []string{"https://github.com/cert-manager/cert-manager/pull/6498", "https://github.com/zalando/skipper/pull/4053"}},
 		{Name: "compressed", run: compressed, Does: "a compressed body is refused with HTTP 4xx, or understood",
 			Why:  "HTTP 5xx for what a client sent wrongly looks like an outage.",

@@ -79,18 +79,11 @@ func TestLeftSecret(t *testing.T) {
 		"containers: [{name: usher, args: [serve]}], volumes: [{name: certs, secret: {secretName: usher-tls}}]":         true,
 		"containers: [{name: usher, args: [serve]}], volumes: [{name: certs, secret: {secretName: usher-tls-of-ours}}]": false,
 	} {
-		dir := t.TempDir()
 		manifest := `{apiVersion: v1, kind: Secret, metadata: {name: usher-tls, namespace: usher}}`
 		if pod != "" {
 			manifest += "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: usher, namespace: usher}, spec: {template: {spec: {" + pod + "}}}}"
 		}
-		if err := os.WriteFile(dir+"/a.yaml", []byte(manifest), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		source, err := reader.Files(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := filesWith(t, manifest)
 		b := &backend{secret: types.NamespacedName{Namespace: "usher", Name: "usher-tls"}}
 		b.service.Namespace, b.service.Name = "usher", "usher"
 		if got := !b.unused(t.Context(), source); got != read {
@@ -123,14 +116,7 @@ func TestIssued(t *testing.T) {
 		{"a Service for OpenShift, a Secret made by hand", secret(""), nil, "tls", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(c.objects), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			source, err := reader.Files(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := filesWith(t, c.objects)
 			b := &backend{}
 			b.service.Namespace, b.service.Name, b.service.Annotations = "ns", "svc", map[string]string{ServingSecret: c.openShift}
 			b.readSecret(t.Context(), source, Webhook{Annotations: c.annotations})
@@ -149,15 +135,8 @@ func TestSecretWithoutCertificate(t *testing.T) {
 		leaf := ca.issue(t, now.Add(-48*time.Hour), now.Add(ends), nil)
 		secret := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls", "namespace": "ns"}, "data": {"tls.crt": %q}}`,
 			base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw})))
-		dir := t.TempDir()
 		const service = `{apiVersion: v1, kind: Service, metadata: {name: svc, namespace: ns}, spec: {clusterIP: 10.0.0.1, ports: [{port: 443}]}}`
-		if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(service+"\n---\n"+secret), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		source, err := reader.Files(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := filesWith(t, service+"\n---\n"+secret)
 		w := hook(func(w *Webhook) {
 			w.Client.CABundle, w.Annotations = ca.pem(), map[string]string{fromCertificate: "ns/c"}
 		})
@@ -182,14 +161,7 @@ func TestBundleWithoutPods(t *testing.T) {
 		{headless, key, "service-headless ca-bundle-private-key"},
 		{noEndpoints, key, "no-endpoints ca-bundle-private-key"},
 	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(c.objects), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		source, err := reader.Files(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := filesWith(t, c.objects)
 		w, cluster := hook(func(w *Webhook) { w.Client.CABundle = []byte(c.bundle) }), &Cluster{Source: source}
 		cluster.Read(t.Context(), []Webhook{w})
 		expectOne(t, cluster.Problems(w), c.want)
@@ -200,3 +172,17 @@ const noEndpoints = `{apiVersion: v1, kind: Service, metadata: {name: svc, names
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}, spec: {replicas: 0, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}
 `
+
+// filesWith returns a cluster of files that has some objects.
+func filesWith(t *testing.T, objects string) reader.Source {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(objects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := reader.Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -210,15 +208,8 @@ func TestInsideEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	text := "apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {clusterIP: " + host + ", ports: [{port: " + port + "}]}\n"
-	if err := os.WriteFile(filepath.Join(dir, "service.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	source, err := reader.Files(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := filesWith(t, text)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*reader.Timeout)
 	defer cancel()
 	if Inside(ctx, source, x509.NewCertPool()) || ctx.Err() != nil {
