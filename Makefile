@@ -90,7 +90,7 @@ oracle: ## compare usherctl/engine with an API server, exported rules with the s
 	cd usherctl && USHER_ORACLE_DRAWS=400 go test -count=1 -timeout 30m -v ./engine/oracle ./rules
 	cd usherctl && USHER_ORACLE_DRAWS=400 go test -count=1 -timeout 30m -v -run DoNoHarm ./doctor
 
-e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: 6 minutes the first time, then two
+e2e: ## test against a real API server, of Kubernetes 1.37, built from Go modules: half an hour, and six minutes more the first time
 	cd test/e2e && go run ./build && go test -count=1 -timeout 30m ./... && cd chart && go test -count=1 -timeout 30m ./...
 
 e2e-older: ## the same with the programs of Kubernetes 1.36 instead of 1.37; KUBERNETES=1.34: those of 1.37 emulate it; in CI jobs of their own, not in .ci/run
