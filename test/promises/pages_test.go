@@ -56,7 +56,7 @@ func TestLinksNameHeadings(t *testing.T) {
 }
 
 // The words, by wc -w, that the README and the pages in docs may have. A page that needs more says less elsewhere.
-const mostWords, mostWordsOfReadme = 44250, 800
+const mostWords, mostWordsOfReadme = 44150, 800
 
 // generated are the pages in docs that `make golden` writes.
 var generated = []string{"docs/command-line.md", "docs/policy.md"}
@@ -73,8 +73,8 @@ func TestDocsAreShort(t *testing.T) {
 			t.Errorf("%s has %d words, more than 1200", file, words)
 		}
 	}
-	if total > mostWords {
-		t.Errorf("docs/ has %d words, more than %d", total, mostWords)
+	if most := mostWords - room(70); total > most {
+		t.Errorf("docs/ has %d words, more than %d", total, most)
 	}
 }
 

@@ -13,19 +13,26 @@ import (
 	"usher.dev/usher/test/harness"
 )
 
-// sizes are the budgets of lines of Go, with room for the steps of test/e2e/newstep: 150 lines and 100 of tests. One that is passed is raised
-// only in a commit of its own, which says what was weighed.
+// room returns the part of a budget that is left to the steps of test/e2e/newstep, which sets USHER_NEW_STEPS to use it.
+func room(n int) int {
+	if os.Getenv("USHER_NEW_STEPS") != "" {
+		return 0
+	}
+	return n
+}
+
+// sizes are the budgets of lines of Go. One that is passed is raised only in a commit of its own, which says what was weighed.
 var sizes = []struct {
 	name   string
 	counts func(file string) bool
 	most   int
 }{
-	{"the service", isService, 57_300}, // the aim is 53,500
+	{"the service", isService, 57_300 - room(150)},                                          // the aim is 53,500
 	{"usherctl", func(f string) bool { return below(f, "usherctl") && !isTest(f) }, 36_700}, // the aim is 26,500: replay and explain first
 	{"admit", func(f string) bool { return path.Dir(f) == "admit" && !isTest(f) }, 2_900},
 	{"handlers", func(f string) bool { return below(f, "handlers") && !isTest(f) }, 1_750},
 	{"command", func(f string) bool { return below(f, "command") && !isTest(f) }, 2_000},
-	{"the tests", isTest, 118_850}, // the aim is 104,500: one harness of clusters
+	{"the tests", isTest, 118_850 - room(100)}, // the aim is 104,500: one harness of clusters
 }
 
 func isTest(file string) bool { return strings.HasSuffix(file, "_test.go") || below(file, "test") }

@@ -24,7 +24,7 @@ func TestNewStep(t *testing.T) {
 		"cd usherctl && go test ./process -run 'Golden|SamplesAreTested'",
 	} {
 		run := exec.CommandContext(t.Context(), "sh", "-c", line)
-		run.Dir = dir
+		run.Dir, run.Env = dir, append(os.Environ(), "USHER_NEW_STEPS=1")
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", line, err, out)
 		}
