@@ -37,7 +37,7 @@ func TestAnswersToLessons(t *testing.T) {
 				if isRight {
 					right++
 				}
-				t.Run(name, func(t *testing.T) { testAnswer(t, l, all[name], isRight) })
+				t.Run(name, func(t *testing.T) { t.Parallel(); testAnswer(t, l, all[name], isRight) })
 			}
 			if right < 3 || len(all)-right < 4 {
 				t.Errorf("%d answers, of which %d are right", len(all), right)
