@@ -217,12 +217,9 @@ func listUshers(subject) command {
 	return look("kubectl get deployments,daemonsets,statefulsets --all-namespaces -l app.kubernetes.io/name=usher", "")
 }
 
-func listRefusals(s subject) command {
-	return look("kubectl -n "+report.Word(s.home.At.Namespace)+" get events --field-selector reason=FailedCreate", "")
-}
-
-func listBudgets(s subject) command {
-	return look("kubectl -n "+report.Word(s.home.At.Namespace)+" get poddisruptionbudgets -o yaml", "")
+// list gets something in the namespace of usher.
+func list(what string) func(subject) command {
+	return func(s subject) command { return look("kubectl -n "+report.Word(s.home.At.Namespace)+" get "+what, "") }
 }
 
 func scale(s subject) command {

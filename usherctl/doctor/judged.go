@@ -106,22 +106,16 @@ func (e *Examiner) judgeRequest(ctx context.Context, d requests.Document, r webh
 			j.seen[call.Mutates] = review.Request
 		}
 	}
-	j.acquit()
+	connects := r.Operation == admissionv1.Connect && j.seen[false] != nil // what it is connected to is not in this process
+	if j.By == "" && (connects || j.Code == http.StatusConflict) {         // or the object exists
+		j.Refusal = nil
+	}
 	j.doubt = e.doubt(d, j, by, answered)
 	j.verdicts = e.matcher.Of(ctx, j.seenBy(true), j.seenBy(false), hooksOf(e.hooks))
 	for i, h := range e.hooks {
 		j.verdicts[i] = j.verdict(h, j.verdicts[i])
 	}
 	return j
-}
-
-// acquit forgets a refusal that is none: the object exists, or what it is connected to is not in this process.
-func (j *decision) acquit() {
-	exists := j.Code == http.StatusConflict && j.By == ""
-	connects := j.request.Operation == admissionv1.Connect && j.By == "" && j.seen[false] != nil
-	if exists || connects {
-		j.Refusal = nil
-	}
 }
 
 // doubt returns why the verdict of a request may be another one.

@@ -162,7 +162,10 @@ func (f *snapshot) discover(ctx context.Context, failed func(error, string)) {
 				all.Whole, f.away = false, append(f.away, version.String()) // an aggregated API server that is away
 				return
 			}
-			addList(all, version, list)
+			for _, r := range list.APIResources {
+				all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
+					Operations: resources.OperationsOf(r.Name, r.Verbs)})
+			}
 		})
 	}
 	parallel.Run(calls...)
@@ -186,14 +189,6 @@ func (f *snapshot) withoutVirtual(all resources.Table) {
 			r.Operations = nil
 			all.Groups[group][name] = r
 		}
-	}
-}
-
-// addList adds the resources of a version, as discovery lists them.
-func addList(all resources.Table, version schema.GroupVersion, list metav1.APIResourceList) {
-	for _, r := range list.APIResources {
-		all.Add(version.Group, r.Name, resources.Resource{Versions: []string{version.Version}, ClusterScoped: !r.Namespaced,
-			Operations: resources.OperationsOf(r.Name, r.Verbs)})
 	}
 }
 

@@ -53,7 +53,7 @@ func answerOf(ctx context.Context, w engine.Registered, review []byte) (engine.A
 		defer d.Request.Release()
 	}
 	if len(review) > handlers.MaxBody {
-		call, d = tooLarge(w.Path, review), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
+		call, d = tooLarge(w.Path, len(review)), handlers.Decision{Code: http.StatusRequestEntityTooLarge}
 	}
 	if d.Response != nil && len(d.Response.Patch) > 0 {
 		if err := json.Unmarshal(d.Response.Patch, &call.Patch); err != nil {
@@ -73,9 +73,9 @@ func warnDropped(call *report.Call, d handlers.Decision, after json.RawMessage) 
 
 func callKey(w engine.Registered) string { return w.Configuration + "/" + w.Name }
 
-func tooLarge(path string, review []byte) report.Call {
+func tooLarge(path string, size int) report.Call {
 	return report.Call{Path: path, Outcome: string(handlers.Invalid), Code: http.StatusRequestEntityTooLarge,
-		Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(len(review))/(1<<20), handlers.MaxBody>>20)}
+		Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)}
 }
 
 // answered returns a decision as the server sends it.
@@ -131,8 +131,8 @@ func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Requ
 		r.Kind = parent // the manifest is of the subresource, such as a Binding
 		manifest = assumed(parent, req)
 	}
-	if r.Operation == admissionv1.Connect && r.Kind == podKind {
-		onNode(manifest)
+	if node, _, _ := unstructured.NestedString(manifest.Object, "spec", "nodeName"); r.Operation == admissionv1.Connect && r.Kind == podKind && node == "" {
+		_ = unstructured.SetNestedField(manifest.Object, "node", "spec", "nodeName") // nobody connects to a pod without
 	}
 	manifest.SetNamespace(req.Namespace)
 	r.Old, _ = manifest.MarshalJSON()
@@ -157,13 +157,6 @@ func assumed(kind schema.GroupVersionKind, req *admit.Request) *unstructured.Uns
 		object.Object["spec"] = map[string]any{"containers": []any{map[string]any{"name": "container", "image": "image"}}}
 	}
 	return object
-}
-
-// onNode gives a pod the name of a node: nobody connects to a pod without.
-func onNode(pod *unstructured.Unstructured) {
-	if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node == "" {
-		_ = unstructured.SetNestedField(pod.Object, "node", "spec", "nodeName")
-	}
 }
 
 // judged returns the report of a manifest that the API server has judged.

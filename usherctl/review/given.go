@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.dev/usher/admit"
-	"usher.dev/usher/cluster"
 	"usher.dev/usher/cluster/manifest"
 	"usher.dev/usher/cluster/reader"
 	"usher.dev/usher/internal/printable"
@@ -160,24 +159,18 @@ func (r *reviewing) load(without int) error {
 		return err
 	}
 	if without == everything {
-		r.empty = emptyOf(in.Cluster)
+		r.empty = nil
+		for _, s := range in.Cluster.Status() { // without pods and metrics: only a cluster has them
+			if s.Objects == 0 && !slices.Contains([]string{admit.CollectionNamespaces, "pods", "nodemetrics"}, s.Name) {
+				r.empty = append(r.empty, s.Name)
+			}
+		}
 	}
 	r.instance, r.routes, r.loaded = in, in.Routes(), without
 	if r.o.explain {
 		r.routes = Explained(r.routes)
 	}
 	return nil
-}
-
-// emptyOf returns the names of the collections of which no file has an object. Pods and metrics are left out: only a
-// cluster has them.
-func emptyOf(c *cluster.Cluster) (names []string) {
-	for _, s := range c.Status() {
-		if s.Objects == 0 && s.Name != admit.CollectionNamespaces && !slices.Contains([]string{"pods", "nodemetrics"}, s.Name) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }
 
 // noteAbsent records which empty collections the steps of some routes look at.

@@ -24,12 +24,6 @@ func (r *reviewing) servers(documents []requests.Document) servers {
 	return servers{r, documents, map[string]*API{}}
 }
 
-func (s servers) close() {
-	for _, a := range s.opened {
-		a.Close()
-	}
-}
-
 // of returns the API server for a review.
 func (s servers) of(ctx context.Context, chooser Chooser, d requests.Document, body []byte) (*API, error) {
 	c, key := Cluster{Routes: s.run.routes, Path: s.run.o.path, All: s.run.o.allRoutes, Labels: s.run.o.namespaceLabels}, ""

@@ -154,7 +154,9 @@ func (r *reviewing) reports(ctx context.Context, documents []requests.Document, 
 		}
 		defer func() {
 			for _, one := range reviewers {
-				one.servers.close()
+				for _, api := range one.servers.opened {
+					api.Close()
+				}
 				maps.Copy(r.absent, one.absent)
 			}
 		}()

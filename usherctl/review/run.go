@@ -32,8 +32,7 @@ func Run(ctx context.Context, d requests.Document, body []byte, choice Choice, k
 		r.Warnings = []string{d.Duplicate.Error() + ": the last value counts"}
 	}
 	if size := sizeOf(body); size > handlers.MaxBody && (d.IsReview() || choice.api == nil) {
-		return r.Failing(report.Call{Outcome: string(handlers.Invalid), Code: 413,
-			Message: fmt.Sprintf("the review is %.1f MiB, and a server reads up to %d MiB", float64(size)/(1<<20), handlers.MaxBody>>20)})
+		return r.Failing(tooLarge("", size))
 	}
 	_, req, err := handlers.ReadReview(body)
 	if err != nil {
