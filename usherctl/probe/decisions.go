@@ -37,17 +37,9 @@ func updates(r *run) {
 		r.skip("it is not called for updates of the samples")
 	}
 	for _, s := range r.hook.Updates {
-		a, x := r.client.review(r, s.Review)
-		switch {
-		case x.unsent():
-		case a == nil:
-			r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
-		case a.crash():
-			r.fail(x, "%s is %s: the handler fails", s.Source, a.verdict())
-		default:
-			r.result.Decisions = append(r.result.Decisions, s.Source+" is "+a.decision())
-			if _, err := apply(s.Review, a.Review.Response.Patch); err != nil {
-				r.fail(x, "the patch for %s does not apply: %v", s.Source, err)
+		if a := r.decide(s); a != nil {
+			if _, err := a.applied(); err != nil {
+				r.fail(a.Exchange, "the patch for %s does not apply: %v", s.Source, err)
 			}
 		}
 	}

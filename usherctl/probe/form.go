@@ -14,21 +14,28 @@ func answers(r *run) {
 		r.notJudged("%s", unanswered(r.hook))
 	}
 	for _, s := range r.hook.Samples {
-		answer, x := r.client.review(r, s.Review)
-		var body map[string]any
-		switch {
-		case answer != nil && answer.crash():
-			r.fail(x, "%s is %s: the handler fails", s.Source, answer.verdict())
-		case answer != nil:
-			r.result.Decisions = append(r.result.Decisions, s.Source+" is "+answer.decision())
-		case x.Err != nil || x.Code != http.StatusOK:
-			r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
-		case utiljson.Unmarshal(x.Answer, &body) != nil:
-			r.fail(x, "the answer to %s is no JSON object: %q", s.Source, short(string(x.Answer)))
-		default:
-			r.fail(x, "the answer to %s has no response that can be read: %q", s.Source, short(string(x.Answer)))
-		}
+		r.decide(s)
 	}
+}
+
+// decide sends a sample, and notes the decision, or fails if there is none.
+func (r *run) decide(s Sample) *Answer {
+	a, x := r.client.review(r, s.Review)
+	var body map[string]any
+	switch {
+	case x.unsent():
+	case a != nil && a.crash():
+		r.fail(x, "%s is %s: the handler fails", s.Source, a.verdict())
+	case a != nil:
+		r.result.Decisions = append(r.result.Decisions, s.Source+" is "+a.decision())
+	case x.Err != nil || x.Code != http.StatusOK:
+		r.fail(x, "%s is not answered: %s", s.Source, x.Outcome())
+	case utiljson.Unmarshal(x.Answer, &body) != nil:
+		r.fail(x, "the answer to %s is no JSON object: %q", s.Source, short(string(x.Answer)))
+	default:
+		r.fail(x, "the answer to %s has no response that can be read: %q", s.Source, short(string(x.Answer)))
+	}
+	return a
 }
 
 // old is the version whose answers the API server hardly verifies.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/engine"
 	"usher.dev/usher/usherctl/requests"
@@ -29,6 +31,23 @@ func TestShippedSamples(t *testing.T) {
 		}
 		if v := plain.Judge(t.Context(), engine.Request{Object: d.JSON, Operation: "CREATE", New: true, Strict: true}); !v.Allowed() {
 			t.Errorf("%s: %s", d.Source, v.Refusal.Message)
+		}
+	}
+}
+
+// TestChangedField: updates change a field that the API server lets one change, and stores; where there is none, an annotation.
+func TestChangedField(t *testing.T) {
+	given := requests.ReadFiles(nowhere, []string{"testdata/changed.yaml"}, false)
+	plain, err := engine.New(t.Context(), engine.Cluster{Objects: (&registered{}).cluster(given)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for _, d := range given[1:] {
+		object, _ := ReadReview(d.JSON)
+		want := text(at(object, "metadata", "annotations"), "want")
+		if is := updateOf(t.Context(), plain, unstructured.Unstructured{Object: object}).what; is != "an update "+want+" of" {
+			t.Errorf("%s: %s; want %s", d.Source, is, want)
 		}
 	}
 }

@@ -183,14 +183,16 @@ func TestUpdates(t *testing.T) {
 		switch {
 		case q.Operation == "UPDATE" && strings.Contains(string(q.Object.Raw), "Quota") && (q.SubResource == "status") == strings.HasPrefix(q.Name, "s"):
 			return refusing(q, 500, recovered)
-		case q.Operation == "UPDATE" && strings.Contains(string(q.Object.Raw), "deletionTimestamp") && q.Name == "deleted":
+		case q.Operation == "UPDATE" && (strings.Contains(string(q.Object.Raw), "deletionTimestamp") && q.Name == "deleted" ||
+			!strings.Contains(string(q.Object.Raw), `"image":"a"`) && q.Name == "changed"):
 			return refusing(q, 500, recovered)
 		}
 		return allow(q)
 	}}
-	for name, want := range map[string]string{"web": "an update with an annotation", "s": "an update of the status of a Pod s", "deleted": "while it is deleted"} {
+	for name, want := range map[string]string{"web": "an update of spec.containers[0].image", "changed": "an update of spec.containers[0].image", "s": "an update of the status of a Pod s",
+		"deleted": "while it is deleted"} {
 		status := "{conditions: [{type: Quota, status: 'True'}]}"
-		if name == "deleted" {
+		if len(name) > 3 {
 			status = "{}"
 		}
 		given := requests.Read("", strings.NewReader(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s},
@@ -203,7 +205,7 @@ func TestUpdates(t *testing.T) {
 			if res := failing(t, h, "update")["update"]; (len(res.Failures) > 0) != found || found && !strings.Contains(res.Failures[0].Text, want) {
 				t.Errorf("%s, %s: %+v", name, operations, res)
 			}
-			if said := strings.Contains(strings.Join(h.notes, ""), "the status of a Pod"); said != (!found && name != "deleted") {
+			if said := strings.Contains(strings.Join(h.notes, ""), "the status of a Pod"); said != (!found && len(name) <= 3) {
 				t.Errorf("%s, %s: %v", name, operations, h.notes)
 			}
 		}

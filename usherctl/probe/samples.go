@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -132,16 +133,12 @@ func (c *registered) sampleOf(ctx context.Context, calling, plain *engine.Engine
 	if d.Err != nil || utiljson.Unmarshal(d.JSON, &object.Object) != nil || object.GetKind() == "" {
 		return Sample{}, false
 	}
-	for _, change := range changesOf(object) {
-		request := engine.Request{Operation: change.operation, SubResource: change.subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
-			Namespace: object.GetNamespace(), User: "probe@example.com", Groups: []string{"system:authenticated"}, DryRun: dryRun,
-			New: change.operation == admissionv1.Create, Object: encoded(change.now), Old: encoded(change.old)}
-		if object.GetKind() == "Node" {
-			request.User, request.Groups = "system:node:"+object.GetName(), append(request.Groups, "system:nodes")
-		}
+	for _, change := range changesOf(ctx, plain, object) {
 		if called && change.operation == admissionv1.Delete {
 			break
 		}
+		request := change.request(object)
+		request.DryRun = dryRun
 		one, is := c.asked(ctx, calling, plain, request, fmt.Sprintf("%s %s %s", change.what, article(object.GetKind()), object.GetName()))
 		if is && change.operation == admissionv1.Update {
 			c.Updates = append(c.Updates, one)
@@ -195,10 +192,20 @@ type change struct {
 	now, old          *unstructured.Unstructured
 }
 
+// request returns what the API server is asked for.
+func (c change) request(object unstructured.Unstructured) engine.Request {
+	r := engine.Request{Operation: c.operation, SubResource: c.subresource, Kind: object.GroupVersionKind(), Name: object.GetName(),
+		Namespace: object.GetNamespace(), User: "probe@example.com", Groups: []string{"system:authenticated"},
+		New: c.operation == admissionv1.Create, Object: encoded(c.now), Old: encoded(c.old)}
+	if object.GetKind() == "Node" {
+		r.User, r.Groups = "system:node:"+object.GetName(), append(r.Groups, "system:nodes")
+	}
+	return r
+}
+
 // changesOf returns the requests for an object: the first for which the webhook is called is the sample, and the test update sends the updates.
-func changesOf(object unstructured.Unstructured) []change {
-	changed, ended, bare := object.DeepCopy(), object.DeepCopy(), object.DeepCopy()
-	changed.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{"probe.example.com/changed": "true"}))
+func changesOf(ctx context.Context, plain *engine.Engine, object unstructured.Unstructured) []change {
+	ended, bare := object.DeepCopy(), object.DeepCopy()
 	since := metav1.Unix(1_700_000_000, 0)
 	ended.SetDeletionTimestamp(&since)
 	ended.SetFinalizers([]string{"probe.example.com/b"})
@@ -207,12 +214,57 @@ func changesOf(object unstructured.Unstructured) []change {
 	delete(bare.Object, "status")
 	return []change{
 		{admissionv1.Create, "the creation of", "", &object, nil},
-		{admissionv1.Update, "an update with an annotation of", "", changed, &object},
+		updateOf(ctx, plain, object),
 		{admissionv1.Update, "an update without a change of", "", &object, &object},
 		{admissionv1.Update, "an update, while it is deleted, of", "", ended, held},
 		{admissionv1.Update, "an update of the status of", "status", &object, bare},
 		{admissionv1.Delete, "the deletion of", "", nil, &object},
 	}
+}
+
+// updateOf returns an update of the first field that the API server lets one change. If there is none, it adds an annotation.
+func updateOf(ctx context.Context, plain *engine.Engine, object unstructured.Unstructured) change {
+	update := change{operation: admissionv1.Update, now: object.DeepCopy(), old: &object}
+	unchanged := plain.Judge(ctx, update.request(object)).Object
+	if alter("", update.now.Object, nil, func(field string) bool {
+		update.what = "an update of " + strings.TrimPrefix(field, ".") + " of"
+		v := plain.Judge(ctx, update.request(object))
+		return v.Allowed() && !bytes.Equal(v.Object, unchanged)
+	}) {
+		return update
+	}
+	update.what = "an update with an annotation of"
+	update.now.SetAnnotations(labels.Merge(object.GetAnnotations(), map[string]string{"probe.example.com/changed": "true"}))
+	return update
+}
+
+// alter changes the fields of a value by its path, one at a time, until a change is good. Names, metadata and status of an object stay.
+func alter(path string, value any, set func(any), good func(path string) bool) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		return slices.ContainsFunc(slices.Sorted(maps.Keys(v)), func(key string) bool {
+			stays := path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, key)
+			return !stays && alter(path+"."+key, v[key], func(now any) { v[key] = now }, good)
+		})
+	case []any:
+		for i := range v {
+			if alter(fmt.Sprintf("%s[%d]", path, i), v[i], func(now any) { v[i] = now }, good) {
+				return true
+			}
+		}
+		return false
+	case int64:
+		set(v + 1)
+	case bool:
+		set(!v)
+	case string:
+		set(v + "-probe")
+	}
+	if good(path) {
+		return true
+	}
+	set(value)
+	return false
 }
 
 // missStatus says that the status of an object is in none of its updates.
