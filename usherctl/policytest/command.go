@@ -14,7 +14,6 @@ import (
 
 	"usher.dev/usher/command/flags"
 	"usher.dev/usher/config"
-	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/tool"
 )
@@ -126,7 +125,13 @@ func testDirs(ctx context.Context, env tool.Env, o options) error {
 	}
 	program := Program{Suites: env.Suites, Config: o.config, Cluster: o.cluster, Answers: o.answers, Gates: o.gates, SuiteNames: o.suites,
 		Now: time.Now(), Command: o.command, Warn: warnOfPolicies(env)}
-	results := program.Run(ctx, chosen, progress(env, len(chosen)))
+	results := program.Run(ctx, chosen, func(done int) {
+		if done == len(chosen) {
+			env.Progress("")
+		} else if done%20 == 0 && len(chosen) >= 100 {
+			env.Progress(fmt.Sprintf("%d of %d cases", done, len(chosen)))
+		}
+	})
 	if o.update {
 		var err error
 		if results, err = updateTests(ctx, env, program, results, o.output == "text"); err != nil {
@@ -170,20 +175,6 @@ func warnOfPolicies(env tool.Env) func(string, *config.Policy) {
 		if !warned[file] {
 			warned[file] = true
 			env.WarnOfPolicy(file, policy)
-		}
-	}
-}
-
-// progress returns a function that shows how many cases are done, if errors go to a terminal.
-func progress(env tool.Env, all int) func(int) {
-	if !cli.IsTerminal(env.Err) || all < 100 {
-		return func(int) {}
-	}
-	return func(done int) {
-		if done == all {
-			_, _ = fmt.Fprintf(env.Err, "\r%*s\r", 40, "")
-		} else if done%20 == 0 {
-			_, _ = fmt.Fprintf(env.Err, "\r%d of %d cases", done, all)
 		}
 	}
 }

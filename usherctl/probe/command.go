@@ -200,6 +200,7 @@ func (o *options) runAll(ctx context.Context, env tool.Env, hooks []*registered)
 	for _, h := range hooks {
 		if o.output == "text" {
 			h.printHead(env)
+			h.Progress = env.Progress
 		}
 		address := h.host()
 		h.slowTested = slow[address]
@@ -207,6 +208,7 @@ func (o *options) runAll(ctx context.Context, env tool.Env, hooks []*registered)
 			slow[address] = slow[address] || res.Test.slow && res.NotJudged == ""
 			reports = append(reports, res.Report())
 			if o.output == "text" {
+				env.Progress("")
 				res.print(env.Out, env.Style(), o.save)
 			}
 		})

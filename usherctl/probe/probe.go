@@ -34,6 +34,7 @@ type Hook struct {
 	slowTested    bool           // another webhook at its address had the test slow-clients
 	Samples       []Sample       // requests for which it is called, the first is the most usual one
 	Updates       []Sample       // of the same objects, for which it is called
+	Progress      func(string)   // is told which test comes; nil: nobody is
 }
 
 // Sample is an object for which the webhook is called.
@@ -188,7 +189,10 @@ func Run(ctx context.Context, hook *Hook, tests []Test, bound Bound, report func
 		slow = startSlow(ctx, c, bound.Patience)
 	}
 	left := 0
-	for _, t := range tests {
+	for i, t := range tests {
+		if hook.Progress != nil {
+			hook.Progress(fmt.Sprintf("test %d of %d: %s", i+1, len(tests), t.Name))
+		}
 		r := &run{Context: ctx, hook: hook, client: c, plain: plain, unsteady: unsteady, result: Result{Test: t, Hook: hook}}
 		r.choose()
 		c.crashed.Store(nil)

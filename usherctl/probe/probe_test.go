@@ -2,6 +2,7 @@ package probe
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -55,7 +56,8 @@ func TestChangedField(t *testing.T) {
 // TestBounds: no more requests are sent than the bound allows, and tests that it cut short are not judged.
 func TestBounds(t *testing.T) {
 	h, asked := counting(t)
-	notJudged, passed := 0, 0
+	notJudged, passed, at := 0, 0, ""
+	h.Progress = func(text string) { at += text + "\n" }
 	Run(t.Context(), &h.Hook, Tests(), Bound{40, 1 << 36, 1}, func(res Result) {
 		if res.NotJudged != "" {
 			notJudged++
@@ -63,6 +65,9 @@ func TestBounds(t *testing.T) {
 			passed++
 		}
 	})
+	if all := len(Tests()); strings.Count(at, "\n") != all || !strings.HasSuffix(at, fmt.Sprintf("\ntest %d of %d: alive\n", all, all)) {
+		t.Error(at)
+	}
 	if n := asked.Load(); n > 40 || notJudged < 10 || passed == 0 {
 		t.Errorf("%d requests were sent of 40; %d tests passed and %d are not judged", n, passed, notJudged)
 	}

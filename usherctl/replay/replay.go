@@ -20,7 +20,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/config"
-	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/parallel"
 	"usher.dev/usher/usherctl/policyfile"
@@ -104,19 +103,14 @@ func (r *replaying) read(files []string) error {
 		r.flush()
 		failed <- r.ctx.Err()
 	}()
-	progress := cli.IsTerminal(r.Err)
 	for batch := range r.filled {
 		do := func(w *worker, i int) outcome { return w.judge(r.ctx, batch[i]) }
 		for o := range parallel.InOrder(len(batch), r.workers, do) {
 			r.result.add(o)
 		}
-		if progress {
-			_, _ = fmt.Fprintf(r.Err, "\r\x1b[K%d requests", r.result.Requests+r.result.Others)
-		}
+		r.Progress(fmt.Sprintf("%d requests", r.result.Requests+r.result.Others))
 	}
-	if progress {
-		_, _ = fmt.Fprint(r.Err, "\r\x1b[K")
-	}
+	r.Progress("")
 	err := <-failed
 	r.result.unread(log)
 	return err

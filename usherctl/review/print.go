@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
-	"usher.dev/usher/internal/cli"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
@@ -66,12 +64,14 @@ func (r *reviewing) slipped() error {
 func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]report.Report) {
 	style := r.Style()
 	style.Patch = r.o.output == "patch"
-	hidden, shown, groups, progress := "", map[string]bool{}, report.Groups{}, progress{to: r.Err, of: n, began: time.Now()}
+	hidden, shown, groups, began, done := "", map[string]bool{}, report.Groups{}, time.Now(), 0
 	shows := func(result report.Report) bool {
 		return (!report.Unrouted(result) || n == 1) && (!r.o.quiet || result.Exit() != report.Fine || len(result.Unknown) > 0)
 	}
 	for result := range reports {
-		progress.step()
+		if done++; done%100 == 0 && time.Since(began) > time.Second {
+			r.Progress(fmt.Sprintf("reviewed %d of %d objects", done, n))
+		}
 		if !r.o.explain {
 			result.Plugins = slices.DeleteFunc(slices.Clone(result.Plugins), func(p report.Plugin) bool { return slices.Contains(routine, p.Name) })
 		}
@@ -84,11 +84,11 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 		if groups.Add(result) || !shows(result) {
 			continue
 		}
-		progress.clear()
+		r.Progress("")
 		report.Text(r.Out, result, style)
 		_, _ = fmt.Fprintln(r.Out)
 	}
-	if progress.clear(); len(*all) < n {
+	if r.Progress(""); len(*all) < n {
 		return // another error ends the command
 	}
 	groups.Text(r.Out, style, shows)
@@ -100,27 +100,4 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 	if r.notLooked != "" {
 		_, _ = fmt.Fprintln(r.Out, r.notLooked)
 	}
-}
-
-// progress says on a terminal how many objects of many are reviewed.
-type progress struct {
-	to     io.Writer
-	of, at int
-	began  time.Time
-	drawn  bool
-}
-
-func (p *progress) step() {
-	if p.at++; p.at%100 != 0 || time.Since(p.began) < time.Second || !cli.IsTerminal(p.to) {
-		return
-	}
-	_, _ = fmt.Fprintf(p.to, "\r\x1b[Kreviewed %d of %d objects", p.at, p.of)
-	p.drawn = true
-}
-
-func (p *progress) clear() {
-	if p.drawn {
-		_, _ = fmt.Fprint(p.to, "\r\x1b[K")
-	}
-	p.drawn = false
 }

@@ -20,6 +20,13 @@ type Env struct {
 // Style returns how reports are printed: in color on a terminal.
 func (e Env) Style() report.Style { return report.Style{Style: e.Streams.Style()} }
 
+// Progress rewrites the last line of a terminal with how far a command is; an empty text clears it. Where errors go elsewhere, nothing is written.
+func (e Env) Progress(text string) {
+	if cli.IsTerminal(e.Err) {
+		_, _ = fmt.Fprint(e.Err, "\r\x1b[K"+text)
+	}
+}
+
 // WarnOfPolicy prints what is probably not meant in a policy file.
 func (e Env) WarnOfPolicy(file string, policy *config.Policy) {
 	for _, text := range policy.Warnings() {
