@@ -64,7 +64,8 @@ var (
 func (e *Examiner) addRefusal(j decision, result *report.Report) (refuses bool) {
 	e.addUnanswered(result)
 	result.Unjudged = append(result.Unjudged, j.state.unread...)
-	if err := j.request.InNamespace.Err; err != nil && j.state.hasPolicies() {
+	some := func(all admissionPolicies) bool { return len(all.policies) > 0 }
+	if err := j.request.InNamespace.Err; err != nil && slices.ContainsFunc(j.state.policies, some) {
 		result.Unjudged = append(result.Unjudged, "which admission policies are for the Namespace "+j.request.Namespace+": "+err.Error())
 	}
 	switch {

@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -112,15 +110,4 @@ func applyCommand(doctor *pflag.FlagSet) string {
 		}
 	})
 	return strings.Join(words, " ")
-}
-
-// printExamination prints the findings, the worst first, and how much was examined.
-func printExamination(env tool.Env, reports []report.Report) {
-	report.Findings(env.Out, reports, env.Style())
-	for _, r := range reports {
-		if r.Hint != "" {
-			_, _ = fmt.Fprintln(env.Out, r.Hint)
-		}
-	}
-	_, _ = io.WriteString(env.Out, Summary(reports)+"\n")
 }

@@ -147,7 +147,13 @@ func run(ctx context.Context, env tool.Env, o options) error {
 			_, _ = fmt.Fprintln(env.Out)
 		}
 	default:
-		printExamination(env, reports)
+		report.Findings(env.Out, reports, env.Style())
+		for _, r := range reports {
+			if r.Hint != "" {
+				_, _ = fmt.Fprintln(env.Out, r.Hint)
+			}
+		}
+		_, _ = fmt.Fprintln(env.Out, Summary(reports))
 	}
 	return report.ExitOf(reports).Err("something could not be examined")
 }

@@ -153,11 +153,6 @@ func (e *Examiner) readParams(ctx context.Context, s *state, all admissionPolici
 	}
 }
 
-// hasPolicies reports whether the cluster has admission policies.
-func (s *state) hasPolicies() bool {
-	return slices.ContainsFunc(s.policies, func(all admissionPolicies) bool { return len(all.policies) > 0 })
-}
-
 // params reads parameters of a kind, and reports whether there are any.
 func (e *Examiner) params(ctx context.Context, s *state, of registration.ParamKind, ref registration.ParamRef) (found bool, err error) {
 	gvk := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)

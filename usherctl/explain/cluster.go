@@ -139,7 +139,8 @@ func policyNotRead(err error) []report.Finding {
 // now reviews the pod that a controller would create, after a failure if its message is not empty, as of now. The controller tries that again
 // unless nothing failed, or it is suspended.
 func (c Cluster) now(ctx context.Context, creator object, policy Policy, after Failure, again bool) ([]report.Report, error) {
-	reports, err := c.Review(ctx, creator.typed(), policy)
+	typed := WithType(creator.raw, strings.TrimPrefix(creator.kind.Group+"/"+creator.kind.Version, "/"), creator.kind.Kind) // items of lists lack it
+	reports, err := c.Review(ctx, typed, policy)
 	refusal, known := ParseRefusal(after.Message)
 	for i := range reports {
 		r := &reports[i]

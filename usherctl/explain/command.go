@@ -113,17 +113,12 @@ func (o *options) inCluster() bool {
 	return o.clusterSource.Source == "api" || o.clusterSource.Dir != ""
 }
 
-// isMessage reports whether arguments are the text of a refusal, and not the name of an object.
-func isMessage(args []string) bool {
-	return len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], " \n"))
-}
-
 // run explains what the arguments name.
 func run(ctx context.Context, env tool.Env, o options, args []string) error {
 	var reports []report.Report
 	var err error
 	switch {
-	case isMessage(args):
+	case len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], " \n")): // the text of a refusal, not the name of an object
 		reports, err = explainMessage(ctx, env, o, args[0])
 	case len(args) > 0 && o.clusterSource.Source == "api":
 		reports, err = explainWorkload(ctx, env, o, args)

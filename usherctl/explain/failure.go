@@ -43,11 +43,6 @@ func readEvent(raw []byte) (e eventsv1.Event, err error) {
 	return e, nil
 }
 
-// isAbout reports whether an object of an event is an owner. The UID decides: a deleted object may have had the same name.
-func isAbout(object corev1.ObjectReference, o Owner) bool {
-	return object.Kind == o.Kind && object.Name == o.Name && (object.UID == "" || o.UID == "" || string(object.UID) == o.UID)
-}
-
 // lastSeen returns when an event was seen last, and how often.
 func lastSeen(e *eventsv1.Event) (last time.Time, count int) {
 	times := []time.Time{e.DeprecatedLastTimestamp.Time, e.EventTime.Time, e.DeprecatedFirstTimestamp.Time, e.CreationTimestamp.Time}
@@ -80,7 +75,10 @@ func failures(events []json.RawMessage, owners []Owner, wanted func(*eventsv1.Ev
 			unreadable++
 			continue
 		}
-		i := slices.IndexFunc(owners, func(o Owner) bool { return isAbout(e.Regarding, o) })
+		i := slices.IndexFunc(owners, func(o Owner) bool { // the UID decides: a deleted object may have had the same name
+			of := e.Regarding
+			return of.Kind == o.Kind && of.Name == o.Name && (of.UID == "" || o.UID == "" || string(of.UID) == o.UID)
+		})
 		if i < 0 || !wanted(&e) {
 			continue
 		}

@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
-	"errors"
 	"time"
 
 	"usher.dev/usher/handlers"
@@ -13,13 +11,6 @@ import (
 type Decision struct {
 	Place Place
 	handlers.Record
-}
-
-func decodeDecision(raw []byte) (d Decision, err error) {
-	if json.Unmarshal(raw, &d.Record) != nil {
-		return d, errors.New("is a line of usher's audit log with a field of a wrong type")
-	}
-	return d, nil
 }
 
 // MatchesDecision reports whether the filter matches a decision. Usher's audit log has no UID of objects.

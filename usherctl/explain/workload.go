@@ -191,11 +191,6 @@ func (f finder) events(ctx context.Context) (events []json.RawMessage, err error
 	return nil, err
 }
 
-// typed returns the object with the apiVersion and the kind that items of lists lack.
-func (o object) typed() []byte {
-	return WithType(o.raw, strings.TrimPrefix(o.kind.Group+"/"+o.kind.Version, "/"), o.kind.Kind)
-}
-
 // missing returns how many pods a workload lacks, as far as its status says.
 func (o object) missing() int {
 	want, is := orOne(o.Spec.Replicas), o.Status.Replicas

@@ -40,10 +40,6 @@ func survives(what string, change func(Review) Review) func(*run) {
 	}
 }
 
-func withoutRequest(r Review) []byte {
-	return Review{"apiVersion": r["apiVersion"], "kind": r["kind"]}.JSON()
-}
-
 func otherKind(r Review) []byte {
 	object := r.object()
 	if object == nil {

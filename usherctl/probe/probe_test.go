@@ -120,14 +120,7 @@ func counting(t *testing.T) (*registered, *atomic.Int64) {
 
 // TestDeletions: a webhook that is called for deletions alone is tested, though its requests have no object.
 func TestDeletions(t *testing.T) {
-	counted, _ := counting(t)
-	hooks, err := hooksOf(requests.Read("", strings.NewReader(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration,
-		metadata: {name: guard}, webhooks: [{name: guard.example.com, sideEffects: None, admissionReviewVersions: [v1],
-		clientConfig: {url: "https://guard.example.com/"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [pods]}]}]}`)),
-		place{address: strings.TrimSuffix(counted.URL, "/mutate")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hooks := configured(t, shape{decide: allow}, configuration("Validating", "validate", "DELETE", v1))
 	if err := hooks[0].addSamples(t.Context(), nil, false); err != nil || len(hooks[0].Samples) != 1 {
 		t.Fatalf("%v: %d samples, want the deletion of a Pod", err, len(hooks[0].Samples))
 	}

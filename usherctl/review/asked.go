@@ -131,7 +131,8 @@ func requestOf(d requests.Document, req *admit.Request, strict bool) engine.Requ
 		r.Kind = parent // the manifest is of the subresource, such as a Binding
 		manifest = assumed(parent, req)
 	}
-	if node, _, _ := unstructured.NestedString(manifest.Object, "spec", "nodeName"); r.Operation == admissionv1.Connect && r.Kind == podKind && node == "" {
+	node, _, _ := unstructured.NestedString(manifest.Object, "spec", "nodeName")
+	if r.Operation == admissionv1.Connect && r.Kind == podKind && node == "" {
 		_ = unstructured.SetNestedField(manifest.Object, "node", "spec", "nodeName") // nobody connects to a pod without
 	}
 	manifest.SetNamespace(req.Namespace)
