@@ -69,19 +69,13 @@ func (p Program) Root() *cobra.Command {
 		Use: "usher", Short: "usher is an admission webhook service for Kubernetes", Version: p.Version, Args: cli.NoArgs,
 		Example: `  # what could you do next?
   usher`,
-		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(p.Out, next)
 			return err
 		},
 	}
-	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
-	cobra.EnableCommandSorting = false
-	root.SetUsageFunc(cli.Usage(p.Suites.Names()))
-	root.SetFlagErrorFunc(cli.UnknownFlag)
-	root.AddCommand(p.serveCommand(), p.webhooksCommand(), p.certsCommand(), p.showCommand(), p.versionCommand())
+	p.streams().Setup(root, p.Suites.Names())
+	root.AddCommand(p.serveCommand(), p.webhooksCommand(), p.certsCommand(), p.showCommand(), p.streams().VersionCommand("usher", p.Version))
 	root.AddCommand(movedCommands()...)
 	p.completion().AddTo(root)
 	return root

@@ -33,14 +33,6 @@ func (p Program) showCommand() *cobra.Command {
 
 func (p Program) streams() cli.Streams { return cli.Streams{In: p.In, Out: p.Out, Err: p.Err} }
 
-func (p Program) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usher version",
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(p.Out, p.Version)
-			return err
-		}}
-}
-
 // movedCommands are those that were usher's: of usherctl, or gone.
 func movedCommands() []*cobra.Command {
 	all := []*cobra.Command{moved("quota", "`kubectl get elasticquotas`, or for manifests `usherctl review --cluster=api FILE`,")}

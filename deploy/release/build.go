@@ -55,7 +55,7 @@ func (s source) build(ctx context.Context, p platform, folder, file string) erro
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version="+s.version, "-o", file, ".")
+		"-ldflags", "-s -w -X main.version="+s.version+" -X usher.dev/usher/internal/cli.commit="+s.commit, "-o", file, ".")
 	cmd.Dir = filepath.Join(s.root, folder)
 	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {

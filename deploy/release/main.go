@@ -43,6 +43,7 @@ func main() {
 type source struct {
 	root    string // of usher's tree
 	version string
+	commit  string    // empty without a checkout
 	date    time.Time // of the commit: the time of all files
 }
 
@@ -137,10 +138,11 @@ func open(ctx context.Context, version string) (s source, err error) {
 			return s, fmt.Errorf("no version: %w; pass --version", err)
 		}
 	}
-	text, err := s.git(ctx, "log", "-1", "--format=%ct")
+	text, err := s.git(ctx, "log", "-1", "--format=%ct %H")
 	if err != nil {
 		return s, nil // no checkout: the files are as old as Unix
 	}
+	text, s.commit, _ = strings.Cut(text, " ")
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	s.date = time.Unix(seconds, 0).UTC()
 	return s, err

@@ -43,7 +43,7 @@ func tree(t *testing.T) source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source{root: root, version: "v1.2.3-test", date: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)}
+	return source{root: root, version: "v1.2.3-test", commit: "0123abc", date: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)}
 }
 
 // elsewhere returns the same source in another directory.
@@ -291,7 +291,7 @@ func wantRuns(t *testing.T, binary string, s source) {
 		want string
 		code int
 	}
-	all := []command{{[]string{"version"}, s.version + "\n", 0}}
+	all := []command{{[]string{"version"}, s.version + " (commit " + s.commit + ")\n", 0}}
 	if filepath.Base(binary) == "usher" {
 		all = append(all, command{[]string{"webhooks"}, "mutate-pods.usher.dev", 0})
 	} else {

@@ -13,12 +13,18 @@ import (
 	"usher.dev/usher/internal/nearest"
 )
 
-// Usage returns a function that prints the usage of a command: its examples, the commands below it, and its flags, with those of the
-// suites below headings of their own.
-func Usage(suites []string) func(*cobra.Command) error {
-	return func(c *cobra.Command) error { return usage(c, suites) }
+// Setup gives the command of a program its streams, its usage, and the way in which it fails.
+func (s Streams) Setup(root *cobra.Command, suites []string) {
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	cobra.EnableCommandSorting = false
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetUsageFunc(func(c *cobra.Command) error { return usage(c, suites) })
+	root.SetFlagErrorFunc(unknownFlag)
 }
 
+// usage prints the usage of a command: its examples, the commands below it, and its flags, those of the suites below headings of their own.
 func usage(c *cobra.Command, suites []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", c.UseLine())
@@ -110,8 +116,8 @@ func AddHelpAll(c *cobra.Command) {
 	c.Flags().BoolFunc("help-all", "print this help with the flags of all suites", func(string) error { return c.Flags().Set("help", "true") })
 }
 
-// UnknownFlag names, in the error for an unknown flag, the one that was probably meant.
-func UnknownFlag(c *cobra.Command, err error) error {
+// unknownFlag names, in the error for an unknown flag, the one that was probably meant.
+func unknownFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err

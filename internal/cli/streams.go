@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"usher.dev/usher/internal/answer"
@@ -43,6 +45,22 @@ func (s Streams) Confirm(yes bool, question string) error {
 	}
 	s.Say("nothing was done")
 	return ErrDenied
+}
+
+var commit string // that the linker is told, where a program is not built in a checkout
+
+// VersionCommand prints the version of a program, and the commit that it was built from if that is known.
+func (s Streams) VersionCommand(program, version string) *cobra.Command {
+	from := map[string]string{"vcs.revision": commit}
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
+		for _, of := range info.Settings {
+			from[of.Key] = of.Value
+		}
+	}
+	return &cobra.Command{Use: "version", Short: "print the version", Args: NoArgs, Example: "  " + program + " version",
+		Run: func(*cobra.Command, []string) {
+			s.Say(strings.TrimSuffix(version+" (commit "+from["vcs.revision"]+")", " (commit )"))
+		}}
 }
 
 // OpenFile opens a file; - is standard input.

@@ -62,34 +62,20 @@ func Root(env tool.Env) *cobra.Command {
 		Use: "usherctl", Short: "usherctl helps with admission webhooks, and with usher", Version: env.Version, Args: cli.NoArgs,
 		Example: `  # what could you do next?
   usherctl`,
-		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(env.Out, next)
 			return err
 		},
 	}
-	root.SetIn(env.In)
-	root.SetOut(env.Out)
-	root.SetErr(env.Err)
-	cobra.EnableCommandSorting = false
-	root.SetUsageFunc(cli.Usage(env.Suites.Names()))
-	root.SetFlagErrorFunc(cli.UnknownFlag)
+	env.Setup(root, env.Suites.Names())
 	addGroup(root, "Write and test policies",
 		review.Command(env, replay.Run), policytest.Command(env), steps.Command(env), schema.Command(env, policytest.Schema),
 		rules.Command(env), scaffold.Command(env))
 	addGroup(root, "Look into a cluster", doctor.Command(env), explain.Command(env), probe.Command(env))
 	addGroup(root, "Learn", learn.Command(env), playground.Command(env), lab.Command(env))
-	root.AddCommand(versionCommand(env))
+	root.AddCommand(env.VersionCommand("usherctl", env.Version))
 	completion(env).AddTo(root)
 	return root
-}
-
-func versionCommand(env tool.Env) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "print the version", Args: cli.NoArgs, Example: "  usherctl version",
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(env.Out, env.Version)
-			return err
-		}}
 }
 
 // addGroup adds commands that help lists together.
