@@ -109,6 +109,8 @@ func TestExitCodes(t *testing.T) {
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: ok}, spec: {containers: [{name: c, image: d}]}}, {apiVersion: v1, kind: Pod, metadata: {name: offensive}, spec: {containers: [{name: c, image: d}]}}]", "review", 1, []string{"item 1", "denied  CREATE Pod default/offensive  (standard input:1, item 2)"}},
 		{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"d"}]}} {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, "review", 0, []string{"skipped  1 object of kinds that no route is for under this policy: 1 Service", "2 objects: 1 allowed (1 changed), 1 skipped"}},
 		{pod, "review --suite core --config " + stages, 2, []string{"not judged  CREATE Pod", "not judged: label-rules asks for the Namespace default, which is in none of the files", "1 object: 1 not judged"}},
+		{pod + "---\n" + strings.Replace(pod, "name: p", "name: q", 1), "review --suite core --config " + stages, 2,
+			[]string{"asks for the Namespace default, which is in none of the files", " (2 objects: Pod default/p and Pod default/q)\n2 objects: 2 not judged"}},
 		{pod, "review --suite core --config " + asks, 1, []string{"denied  CREATE Pod", "/validate-rules  not judged\n    rules                  not judged\n    not judged: rules asks for the Namespace default"}},
 		{pod, "review --suite core --path /validate-rules --config " + fails, 2, []string{"not judged  CREATE Pod", "/validate-rules  not judged\n", "no such key: labels",
 			"not judged: rules asks for the Namespace default", "write namespaceObject.metadata.?labels.?env.orValue('')"}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"usher.dev/usher/internal/answer"
@@ -78,6 +79,46 @@ func (g *Groups) Text(to io.Writer, style Style, shown func(Report) bool) {
 	if printed {
 		_, _ = fmt.Fprintln(to)
 	}
+}
+
+// Causes returns why reports are not judged: each cause once, with the steps that ask for it, and if wanted with the objects.
+func Causes(named bool, reports ...Report) (all []string) {
+	steps, objects := map[string][]string{}, map[string][]string{}
+	for _, r := range reports {
+		seen := map[string]bool{}
+		for _, text := range r.Unjudged {
+			step, cause, asks := strings.Cut(text, " asks for ")
+			if !asks || strings.Contains(step, " ") {
+				step, cause = "", text
+			}
+			if steps[cause] == nil {
+				all = append(all, cause)
+			}
+			if !slices.Contains(steps[cause], step) {
+				steps[cause] = append(steps[cause], step)
+			}
+			if !seen[cause] {
+				seen[cause], objects[cause] = true, append(objects[cause], r.object())
+			}
+		}
+	}
+	for i, cause := range all {
+		switch asking := steps[cause]; {
+		case len(asking) > 1:
+			all[i] = List(asking) + " ask for " + cause
+		case asking[0] != "":
+			all[i] = asking[0] + " asks for " + cause
+		}
+		if of := objects[cause]; named {
+			const most = 3
+			first := slices.Clone(of[:min(most, len(of))])
+			if len(of) > most {
+				first = append(first, fmt.Sprintf("%d more", len(of)-most))
+			}
+			all[i] += fmt.Sprintf(" (%s: %s)", plural(len(of), "object", true), List(first))
+		}
+	}
+	return all
 }
 
 // Light returns a report with what its verdict, its reason and a summary need: of many, the objects and steps are not kept.

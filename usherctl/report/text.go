@@ -39,7 +39,7 @@ func Text(to io.Writer, r Report, style Style) {
 	blameText(&b, r.Blame)
 	answer.Lines(&b, style.Paint(answer.Yellow, "warning: "), r.Warnings...)
 	answer.Lines(&b, style.Paint(answer.Red, "invalid: "), r.Invalid...)
-	answer.Lines(&b, style.Paint(answer.Yellow, "not judged: "), r.Unjudged...)
+	answer.Lines(&b, style.Paint(answer.Yellow, "not judged: "), Causes(false, r)...)
 	notCalledText(&b, r.NotCalled, style)
 	for _, field := range r.Unknown {
 		answer.Lines(&b, style.Paint(answer.Yellow, "warning: "), field+refusedByKubectl)
@@ -108,11 +108,7 @@ func (s Subject) title() string {
 			return title
 		}
 	case s.Operation != "":
-		name := s.Name
-		if s.Namespace != "" {
-			name = s.Namespace + "/" + name
-		}
-		if title = strings.Join([]string{s.Operation, s.Kind, name}, " "); s.Of != "" {
+		if title = s.Operation + " " + s.object(); s.Of != "" {
 			title = s.Of + ": " + title
 		}
 	default:
@@ -123,6 +119,11 @@ func (s Subject) title() string {
 		source += ": an update of the stored " + s.Updates
 	}
 	return strings.TrimSpace(title + "  (" + source + ")")
+}
+
+// object returns the kind and the name, such as "Pod apps/web".
+func (s Subject) object() string {
+	return s.Kind + " " + strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
 }
 
 func callText(b *strings.Builder, c Call, style Style) {

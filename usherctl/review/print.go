@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.dev/usher/internal/answer"
+	"usher.dev/usher/internal/printable"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
 )
@@ -68,6 +70,7 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 	shows := func(result report.Report) bool {
 		return (!report.Unrouted(result) || n == 1) && (!r.o.quiet || result.Exit() != report.Fine || len(result.Unknown) > 0)
 	}
+	var unjudged []report.Report
 	for result := range reports {
 		if done++; done%100 == 0 && time.Since(began) > time.Second {
 			r.Progress(fmt.Sprintf("reviewed %d of %d objects", done, n))
@@ -81,8 +84,12 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 		for _, call := range result.Calls {
 			shown[call.Path] = true
 		}
+		unjudged = append(unjudged, report.Report{Subject: result.Subject, Sections: report.Sections{Unjudged: result.Unjudged}})
 		if groups.Add(result) || !shows(result) {
 			continue
+		}
+		if n > 1 {
+			result.Unjudged = nil // it is below, with what others have in common
 		}
 		r.Progress("")
 		report.Text(r.Out, result, style)
@@ -94,6 +101,11 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 	groups.Text(r.Out, style, shows)
 	if text := report.UnroutedText(*all); text != "" && n > 1 && (!r.o.quiet || r.o.strict) {
 		_, _ = fmt.Fprintf(r.Out, "%s\n\n", text)
+	}
+	for _, cause := range report.Causes(true, unjudged...) {
+		if n > 1 {
+			_, _ = fmt.Fprintf(r.Out, "%s%s\n", style.Paint(answer.Yellow, "not judged: "), printable.Lines(cause))
+		}
 	}
 	_, _ = fmt.Fprintln(r.Out, report.Summary(*all))
 	r.printAbsent(shown, hidden)
