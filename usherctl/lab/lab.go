@@ -94,6 +94,6 @@ func (l *lab) greet() {
 		"  kubectl create deployment web --image=nginx --dry-run=client -o yaml | usherctl review --cluster=api"+flag+" -",
 		"  kubectl auth can-i create pods --as=jane", "",
 		"usher is asked about Namespaces with the label admission-webhook: enabled, as default has it here.",
-		"There are no nodes, no scheduler and no controllers of workloads, so no pod runs: make cluster has them.",
+		"There are no nodes, no scheduler and no controllers of workloads, so no pod runs: a checkout's make cluster has them.",
 		"Ctrl-C ends it, and nothing stays.")
 }
