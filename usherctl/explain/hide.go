@@ -20,9 +20,9 @@ func Hide(m *mask.Mask, r *report.Report) {
 	}
 	for i := range r.Calls {
 		c := &r.Calls[i]
-		hideIn(m, c.Patch)
+		c.Patch = hidden(m, c.Patch)
 		for k := range c.Steps {
-			hideIn(m, c.Steps[k].Patch)
+			c.Steps[k].Patch = hidden(m, c.Steps[k].Patch)
 		}
 	}
 	hideTexts(m, r) // after all values were found
@@ -48,15 +48,6 @@ func hideTexts(m *mask.Mask, r *report.Report) {
 	}
 	for i := range r.Findings {
 		r.Findings[i].Message = maskText(m, r.Findings[i].Message)
-	}
-}
-
-// hideIn hides in the operations of a patch of usher, which has neither copy nor move.
-func hideIn(m *mask.Mask, patch []report.Operation) {
-	for i := range patch {
-		if value, err := requests.DecodeJSON(patch[i].Value); err == nil && len(patch[i].Value) > 0 {
-			patch[i].Value = encode(m.Value(Tokens(patch[i].Path), value))
-		}
 	}
 }
 

@@ -55,7 +55,9 @@ func Tokens(pointer string) []string {
 	}
 	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i := range parts {
-		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i])
+		if strings.Contains(parts[i], "~") {
+			parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i])
+		}
 	}
 	return parts
 }

@@ -158,12 +158,11 @@ func (l *Log) add(at Place, raw []byte) {
 }
 
 func (l *Log) addOwn(at Place, raw []byte) {
-	var d Decision
+	d := Decision{Place: at}
 	if json.Unmarshal(raw, &d.Record) != nil {
 		l.problem(at, "is a line of usher's audit log with a field of a wrong type")
 		return
 	}
-	d.Place = at
 	if l.filter.MatchesDecision(&d) {
 		l.Own, l.kept = append(l.Own, d), l.kept+len(raw)
 	}

@@ -188,8 +188,9 @@ func (p Policy) describeStep(route admit.Route, problem ReportedProblem) report.
 func wayOut(refusal Refusal, mask *mask.Mask) string {
 	hint := "the way out: the text of the problem says what to change"
 	if len(refusal.Problems) > 0 {
-		if _, remedy, found := cutLast(problemText(refusal.Problems[0], mask), "; "); found {
-			hint = "the way out: " + remedy
+		text := problemText(refusal.Problems[0], mask)
+		if i := strings.LastIndex(text, "; "); i >= 0 {
+			hint = "the way out: " + text[i+2:]
 		}
 	}
 	hint += "; `usherctl review --explain FILE` tries it without a cluster, docs/exceptions.md is about exceptions"
@@ -197,14 +198,6 @@ func wayOut(refusal Refusal, mask *mask.Mask) string {
 		hint += "; --audit-log FILE lists the requests with refusal " + refusal.ID
 	}
 	return hint
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
 }
 
 // foreignRefusal says whose refusal it is, and where to look. hooks are the registered webhooks that it may be of.

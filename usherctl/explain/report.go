@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	applier "gopkg.in/evanphx/json-patch.v4"
-
 	"usher.dev/usher/server/recording/mask"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/requests"
@@ -226,15 +224,7 @@ func applyTo(document []byte, operations []report.Operation) (after []byte, chan
 	if len(document) == 0 {
 		return nil, nil, errors.New("there is no object")
 	}
-	raw, err := json.Marshal(operations)
-	if err != nil {
-		return nil, nil, err
-	}
-	patch, err := applier.DecodePatch(raw)
-	if err != nil {
-		return nil, nil, err
-	}
-	if after, err = patch.Apply(document); err != nil {
+	if after, err = requests.Patched(document, operations); err != nil {
 		return nil, nil, err
 	}
 	was, errBefore := requests.DecodeJSON(document)

@@ -145,13 +145,7 @@ func (f finder) podOrWorkload(ctx context.Context, name string) (object, error) 
 }
 
 // withoutSuffix returns a name without what follows the last hyphen; "" if it has none.
-func withoutSuffix(name string) string {
-	before, _, _ := cutLast(name, "-")
-	if before == name {
-		return ""
-	}
-	return before
-}
+func withoutSuffix(name string) string { return name[:max(strings.LastIndex(name, "-"), 0)] }
 
 // creators returns the objects that create the pods of a workload, the newest first: itself, or the ReplicaSets of a
 // Deployment.

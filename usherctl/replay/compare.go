@@ -84,7 +84,8 @@ func (is *outcome) compare(ctx context.Context, w *worker, rec recording) {
 	if is.differences, is.why = compare(rec, was, now); err != nil {
 		is.differences, is.why = nil, "the object cannot be sent to usher"
 	}
-	is.alike = w.was != nil && !rec.traced && len(is.differences) == 0 && (len(now.refusals()) > 0 || now.changes())
+	is.alike = w.was != nil && !rec.traced && len(is.differences) == 0 && (len(now.refusals()) > 0 ||
+		slices.ContainsFunc(now.Calls, func(c report.Call) bool { return c.Path != "" && len(c.Patch) > 0 }))
 }
 
 // compare returns what differs, or what is not known.
@@ -131,11 +132,6 @@ func (r replayed) refusals() (all []report.Call) {
 		}
 	}
 	return all
-}
-
-// changes reports whether usher changes the object.
-func (r replayed) changes() bool {
-	return slices.ContainsFunc(r.Calls, func(c report.Call) bool { return c.Path != "" && len(c.Patch) > 0 })
 }
 
 // unknown returns what is not known, so that usher may have decided otherwise.
@@ -187,9 +183,13 @@ func sameEffect(document json.RawMessage, a, b []report.Operation) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
-	one, errOne := applied(document, a)
-	other, errOther := applied(document, b)
-	return errOne == nil && errOther == nil && reflect.DeepEqual(decoded(one), decoded(other))
+	is := decoded(document)
+	if is == nil {
+		return len(a)+len(b) == 0
+	}
+	one, errOne := applied(is, a)
+	other, errOther := applied(is, b)
+	return errOne == nil && errOther == nil && reflect.DeepEqual(one, other)
 }
 
 // stepsOf names the steps whose operations only one of two calls has; if that is none, it is not known.
@@ -272,6 +272,8 @@ func (d difference) workload() string {
 	if len(raw) == 0 {
 		raw = d.about.old
 	}
-	itself := d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
-	return cmp.Or(requests.Owners{}.Of(requests.Document{JSON: raw}), itself)
+	if owner := (requests.Owners{}).Of(requests.Document{JSON: raw}); owner != "" {
+		return owner
+	}
+	return d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
 }

@@ -150,7 +150,7 @@ func count(all *[]Reason, why, at string) {
 // end tells requests that were the same from those of logs in which usher was never called: calls of validating webhooks alone leave no trace.
 func (r *Result) end() {
 	if r.traced {
-		r.Same, r.NotSent = r.Same+r.unsent, nil
+		r.Same, r.NotSent, r.unsent = r.Same+r.unsent, nil, 0
 	} else {
 		r.Allowed, r.Same, r.NotCalled = r.Allowed+r.Same-r.Alike, r.Alike, r.Requests-r.unsent
 	}
@@ -224,10 +224,10 @@ func (r *Result) summary(line func(string, ...any)) {
 		dry = fmt.Sprintf(" (%d dry runs)", r.DryRuns)
 	}
 	line("%d requests for usher%s%s: %d the same, %d with differences, %d not judged; %d others", r.Requests, dry, span, r.Same,
-		r.Judged-r.Same-r.Allowed-r.notSent(), r.Requests-r.Judged, r.Others)
+		r.Judged-r.Same-r.Allowed-r.unsent, r.Requests-r.Judged, r.Others)
 	if r.NotCalled+len(r.NotSent) > 0 {
 		line("usher was not called for %d of them in the log: %d would be allowed as they are; %d more would not be sent to it", r.NotCalled, r.Allowed,
-			r.notSent())
+			r.unsent)
 	}
 	if r.Alike > 0 {
 		line("%d of the same, for which usher was not called, are refused or changed alike by both policies", r.Alike)
@@ -236,14 +236,6 @@ func (r *Result) summary(line func(string, ...any)) {
 		line("%d requests are not as the policy of --was has it: another one may have been in force, or objects of the cluster are in none of the files",
 			r.Otherwise)
 	}
-}
-
-// notSent returns how many requests are not sent to usher, and were not.
-func (r *Result) notSent() int {
-	if r.NotSent == nil {
-		return 0
-	}
-	return r.unsent
 }
 
 func times(n int) string {

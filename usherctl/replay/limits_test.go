@@ -3,12 +3,15 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"usher.dev/usher/test/seed"
 	"usher.dev/usher/usherctl/explain"
 	"usher.dev/usher/usherctl/report"
+	"usher.dev/usher/usherctl/requests"
 )
 
 // TestMemory: what is remembered is bounded in number and in bytes, and the latest stays.
@@ -31,6 +34,27 @@ func TestMemory(t *testing.T) {
 		first.ObjectRef.Name = "c0"
 		if m.before(&last) == nil || m.before(&first) != nil {
 			t.Errorf("size %d: the last is %s, the first %s", size, m.before(&last), m.before(&first))
+		}
+	}
+}
+
+// TestApplied: patches of all kinds, right and wrong, have the effect that the API server's own applier gives them.
+func TestApplied(t *testing.T) {
+	rng := seed.Random(t)
+	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+	document := decoded([]byte(`{"a": {"b/c": "1", "d": {}}, "l": [{"a": 1.50}, "x", []], "n": null}`))
+	before := string(encoded(document))
+	for range 3000 {
+		var patch []report.Operation
+		for range 1 + rng.IntN(3) {
+			path := pick("/a", "/l", "/n", "/z", "") + pick("", "", "/a", "/b~1c", "/d", "/-", "/0", "/1", "/2", "/3", "/4", "/-1", "/x") + pick("", "", "/a", "/-")
+			patch = append(patch, report.Operation{Op: pick("add", "add", "replace", "remove", "test", "copy", "x"), Path: path, From: "/a",
+				Value: json.RawMessage(pick("7", `{"q": [1]}`, `"s"`))})
+		}
+		is, err := applied(document, patch)
+		want, wrong := requests.Patched(encoded(document), patch)
+		if (err == nil) != (wrong == nil) || err == nil && !reflect.DeepEqual(is, decoded(want)) || string(encoded(document)) != before {
+			t.Fatalf("%s: %v %v, want %v %v", encoded(patch), is, err, string(want), wrong)
 		}
 	}
 }

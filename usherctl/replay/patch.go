@@ -33,7 +33,7 @@ func (r *recording) patched(patch, stored object, calls []explain.Called) (sent 
 	for _, made := range candidates(kind, r.old, r.event.RequestObject) {
 		sent = decoded(defaulted(kind, made))
 		documents, why := rebuild(kind, false, sent, stored, calls)
-		if why == "" && reflect.DeepEqual(unmanaged(decoded(documents[0])), unmanaged(runtime.DeepCopyJSON(sent))) {
+		if why == "" && reflect.DeepEqual(unmanaged(documents[0]), unmanaged(runtime.DeepCopyJSON(sent))) {
 			return sent, ""
 		}
 	}

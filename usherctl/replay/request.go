@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -45,16 +46,6 @@ func (r request) asked() (req *admit.Request, ok bool) {
 		req.Operation = admissionv1.Create
 	}
 	return req, req.Operation != "" && ref.Resource != ""
-}
-
-// mayCover reports whether a route is for requests such as one whose object is not known.
-func mayCover(r admit.Route, req *admit.Request) bool {
-	return slices.ContainsFunc(r.For, func(m admit.Match) bool {
-		if m.Kind == (metav1.GroupVersionKind{}) {
-			return m.Rule.Covers(req)
-		}
-		return slices.Contains(m.Resources, req.ResourceName()) && slices.Contains(m.Operations, req.Operation)
-	})
 }
 
 // recording is a request as the log has it.
@@ -217,24 +208,33 @@ func (r *recording) read(calls []explain.Called) (why string) {
 		return why
 	}
 	r.called(calls, documents)
-	if r.object = documents[len(documents)-1]; stored != nil {
-		r.name = answer.Name
+	last := documents[len(documents)-1]
+	if stored != nil {
+		r.name, last = answer.Name, stored
 		now, _ := stored["metadata"].(object)
 		restore(now, metadata, "resourceVersion")
-		r.object = encoded(stored)
 	}
+	r.object = encoded(last)
 	r.body = r.review(r.object)
 	return ""
 }
 
 // called notes the calls of usher's mutating webhooks.
-func (r *recording) called(calls []explain.Called, documents []json.RawMessage) {
+func (r *recording) called(calls []explain.Called, documents []object) {
+	var before, body []byte
 	for i, c := range calls {
+		if i > 0 && len(calls[i-1].Patch) > 0 {
+			before = nil
+		}
 		if !ours(c.Webhook) {
 			continue
 		}
-		call := report.Call{Path: webhooks.PathOf(c.Webhook), Round: c.Round + 1, Outcome: string(handlers.Allowed), Patch: c.Patch, Before: documents[i],
-			Review: r.review(documents[i])}
+		if before == nil {
+			before = encoded(documents[i])
+			body = r.review(before)
+		}
+		call := report.Call{Path: webhooks.PathOf(c.Webhook), Round: c.Round + 1, Outcome: string(handlers.Allowed), Patch: c.Patch, Before: before,
+			Review: body}
 		switch {
 		case call.Path == r.refused.Path:
 			call.Outcome = r.refused.Outcome
@@ -254,9 +254,16 @@ func (r *recording) review(object json.RawMessage) []byte {
 	if r.req.AboutNamespace() {
 		req.Namespace = r.name
 	}
-	if req.Object.Raw = object; req.Operation != admissionv1.Create {
-		req.OldObject.Raw = r.old
-	}
 	is := metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
-	return encoded(admissionv1.AdmissionReview{TypeMeta: is, Request: req})
+	raw, null := encoded(admissionv1.AdmissionReview{TypeMeta: is, Request: req}), json.RawMessage("null")
+	old := null
+	if req.Operation != admissionv1.Create && r.old != nil {
+		old = r.old
+	}
+	if object == nil {
+		object = null
+	}
+	const objects = `"object":null,"oldObject":null` // what is known to be JSON is not encoded again
+	at := bytes.LastIndex(raw, []byte(objects))
+	return slices.Concat(raw[:at], []byte(`"object":`), object, []byte(`,"oldObject":`), old, raw[at+len(objects):])
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"usher.dev/usher/admit"
 	"usher.dev/usher/config"
 	"usher.dev/usher/handlers"
@@ -55,7 +57,13 @@ func newWorker(env tool.Env, o review.AuditLogs, policy, was *config.Policy) (*w
 
 // mayCover reports whether a route of a side is for requests such as one whose object is not known.
 func (w *worker) mayCover(req *admit.Request) bool {
-	return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return mayCover(r, req) })
+	covers := func(m admit.Match) bool {
+		if m.Kind == (metav1.GroupVersionKind{}) {
+			return m.Rule.Covers(req)
+		}
+		return slices.Contains(m.Resources, req.ResourceName()) && slices.Contains(m.Operations, req.Operation)
+	}
+	return slices.ContainsFunc(w.routes, func(r admit.Route) bool { return slices.ContainsFunc(r.For, covers) })
 }
 
 func newSide(w *worker, in suite.Instance, o review.AuditLogs) *side {
@@ -161,7 +169,7 @@ func (r *recording) report(called []admit.Route) (recorded report.Report, was re
 	reached := !slices.ContainsFunc(r.calls, denies)
 	for _, route := range called {
 		if !route.Chain.Mutates() && reached {
-			recorded.Calls = append(recorded.Calls, report.Call{Path: route.Path, Outcome: string(handlers.Allowed), Review: r.body})
+			recorded.Calls = append(recorded.Calls, report.Call{Path: route.Path, Outcome: string(handlers.Allowed), Before: r.object, Review: r.body})
 		}
 	}
 	for _, c := range recorded.Calls {

@@ -160,7 +160,7 @@ type Call struct {
 	Steps   []Step      `json:"steps,omitempty"`
 	Patch   []Operation `json:"patch,omitempty"`
 
-	Before    json.RawMessage `json:"-"` // the object as it was sent; asked for with Choice.Documents
+	Before    json.RawMessage `json:"-"` // the object as it was sent; asked for with Choice.Documents or Recorded
 	Review    []byte          `json:"-"` // the AdmissionReview; asked for with Choice.Recorded
 	Validates bool            `json:"-"` // of a webhook that is not usher's: it changes nothing
 	FailedFor []string        `json:"-"` // what the step that failed asked for, and is not known here

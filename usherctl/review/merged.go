@@ -128,17 +128,17 @@ func mergeLists(now, before any, after []any) any {
 
 // indexIn returns the index of an element in a list: of the one with its name, or else of an equal one.
 func indexIn(list []any, element any) int {
-	name := identityOf(element)
+	name := Identity(element)
 	return slices.IndexFunc(list, func(other any) bool {
 		if name != "" {
-			return identityOf(other) == name
+			return Identity(other) == name
 		}
 		return reflect.DeepEqual(other, element)
 	})
 }
 
-// identityOf returns the name of an element; with the path if it is a mount of the volume of that name.
-func identityOf(element any) string {
+// Identity returns the name of an element; with the path if it is a mount of the volume of that name.
+func Identity(element any) string {
 	fields, _ := element.(map[string]any)
 	name, _ := fields["name"].(string)
 	path, _ := fields["mountPath"].(string)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	applier "gopkg.in/evanphx/json-patch.v4"
-
 	"usher.dev/usher/admit"
 	"usher.dev/usher/handlers"
 	"usher.dev/usher/usherctl/report"
@@ -93,14 +91,10 @@ func indexOf(routes []admit.Route, path string) int {
 
 // call makes a call again, with the object as the calls before have made it.
 func (p *replay) call(ctx context.Context, body []byte, recorded report.Call) error {
-	routes, asked := p.choice.chooser.Routes, recorded.Review
+	routes, asked, object := p.choice.chooser.Routes, recorded.Review, recorded.Before
 	route := routes[indexOf(routes, recorded.Path)]
-	var object json.RawMessage
-	switch {
-	case asked == nil:
+	if asked == nil {
 		asked, object = body, p.recorded.After
-	case p.from != nil || route.Chain.Mutates():
-		object = objectIn(asked)
 	}
 	sent := object
 	if p.from != nil {
@@ -143,27 +137,11 @@ func (p *replay) apply(recorded report.Call, d handlers.Decision, object, sent j
 		sent = after
 	}
 	if len(recorded.Patch) > 0 {
-		text, err := json.Marshal(recorded.Patch)
-		if err != nil {
-			return err
-		}
-		patch, err := applier.DecodePatch(text)
-		if err != nil {
-			return err
-		}
-		if object, err = patch.Apply(object); err != nil {
+		var err error
+		if object, err = requests.Patched(object, recorded.Patch); err != nil {
 			return err
 		}
 	}
 	p.from, p.to = object, sent
 	return nil
-}
-
-// objectIn returns the object of a review; nil if it has none.
-func objectIn(body []byte) json.RawMessage {
-	var review struct {
-		Request struct{ Object json.RawMessage }
-	}
-	_ = json.Unmarshal(body, &review) // the route has read it
-	return review.Request.Object
 }

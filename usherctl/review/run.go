@@ -137,7 +137,7 @@ func decide(ctx context.Context, route admit.Route, body []byte, choice Choice) 
 		call.Steps = append(call.Steps, s)
 		before = now
 	})
-	if choice.Documents && d.Request != nil && d.Request.Object != nil {
+	if (choice.Documents || choice.Recorded) && d.Request != nil && d.Request.Object != nil {
 		call.Before = slices.Clone(d.Request.Object.Sent())
 	}
 	call.Outcome, call.Code, call.Untouched, call.Refusal = string(d.Outcome), d.Code, d.Untouched, d.Refusal
