@@ -84,7 +84,7 @@ func (c Cluster) missing(ctx context.Context, f finder, w workload, unread error
 		first = adding(first, unknownBecause("events-not-read", unread))
 	}
 	first = w.alsoPaused(first)
-	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == report.Denied || w.missing() == 0)
+	noPod := failure.Reason == noReplicaSet || !failed && (first.Verdict == report.Denied || len(first.Calls) > 0 || w.missing() == 0)
 	if policy.Policy == nil || noPod {
 		return []report.Report{first}, nil
 	}

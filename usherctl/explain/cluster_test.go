@@ -82,12 +82,12 @@ func TestCluster(t *testing.T) {
 		{"a pod that runs", whole + podWith(ready), nil, report.Fine, []string{"passed  Deployment apps/web", "no pod is missing, and all 1 run"}, nil},
 		{"a binding that is refused, by the condition", whole +
 			podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulerError, message: '`+notBound+`'}]`), nil,
-			report.Refused, []string{"denied  Deployment apps/web, its pods  (condition of Pod web-a-1", "webhook-not-called: b.example.com"},
+			report.Refused, []string{"failed  Deployment apps/web, its pods  (condition of Pod web-a-1", "webhook-not-called: b.example.com"},
 			[]string{"passed", "no-pod-missing"}},
 		{"the same, by the event, as the status may not be written", whole + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), nil,
 			report.Refused, []string{"(event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},
 		{"the same of a pod", whole + podWith("phase: Pending") + warns("FailedScheduling", notBound, aboutPod), []string{"pod", "web-a-1"},
-			report.Refused, []string{"denied  Pod apps/web-a-1  (event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},
+			report.Refused, []string{"failed  Pod apps/web-a-1  (event of Pod web-a-1", "webhook-not-called: b.example.com"}, []string{"passed"}},
 		{"a token that is refused", whole + podWith(`phase: Pending, conditions: [{type: PodScheduled, status: "True"}], containerStatuses: [{name: a, `+
 			`state: {waiting: {reason: ContainerCreating}}}]`) +
 			warns("FailedMount", `MountVolume.SetUp failed: failed to fetch token: admission webhook "t.example.com" denied the request: no`, aboutPod), nil,
@@ -104,7 +104,7 @@ func TestCluster(t *testing.T) {
 			`CrashLoopBackOff, message: pods is forbidden}}}]`), nil,
 			report.Fine, []string{"info: pod-not-running", "container a: CrashLoopBackOff: pods is forbidden"}, []string{"denied"}},
 		{"a ReplicaSet that is refused, by the event", none + warns(noReplicaSet, noSet, about), nil, report.Refused,
-			[]string{"denied  Deployment apps/web, its pods  (event of Deployment web", "webhook-not-called: r.example.com"},
+			[]string{"failed  Deployment apps/web, its pods  (event of Deployment web", "webhook-not-called: r.example.com"},
 			[]string{"as of now", "no-failure-found"}},
 		{"the same, by the condition", strings.Replace(none, "CONDITION", strings.Replace(progressing, "MESSAGE", noSet, 1), 1), nil, report.Refused,
 			[]string{"(condition of Deployment web", "webhook-not-called: r.example.com"}, []string{"as of now"}},
@@ -135,7 +135,7 @@ func TestCluster(t *testing.T) {
 				"Resuming it does not correct what else is wrong", "kubectl rollout resume deployment/web -n apps"}, nil},
 		{"a paused Deployment whose ReplicaSet is refused", strings.Replace(none, "PAUSED", ", paused: true", 1) + warns(noReplicaSet, noSet, about), nil,
 			report.Refused,
-			[]string{"denied  Deployment apps/web", "workload-paused"}, []string{"tries again"}},
+			[]string{"failed  Deployment apps/web", "workload-paused"}, []string{"tries again"}},
 		{"a paused Deployment whose pod is not bound", strings.Replace(whole, "PAUSED", ", paused: true", 1) + podWith("phase: Pending") +
 			warns("FailedScheduling", notBound, aboutPod), nil,
 			report.Refused, []string{"webhook-not-called: b.example.com", "workload-paused"}, nil},

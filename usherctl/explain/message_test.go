@@ -302,6 +302,10 @@ func TestForeignRefusals(t *testing.T) {
 			refusal.Namespace = c.namespace
 			r := Policy{Hooks: func() []webhookmatch.Hook { return c.hooks }}.explain(refusal, Options{}, "the message")
 			f := r.Findings[0]
+			if failed := strings.HasPrefix(c.text, "Internal error") || refusal.By == ByConversion; failed != (r.Verdict == report.Failed) ||
+				failed != (r.Calls[0].Outcome == "error") {
+				t.Errorf("the verdict is %s, the call is %s", r.Verdict, r.Calls[0].Outcome)
+			}
 			if r.Exit() != report.Refused || !strings.Contains(f.Object, c.object) || !strings.Contains(f.Message, c.message) ||
 				!strings.Contains(f.Look, c.look) ||
 				!strings.Contains(c.look, "--canary") && strings.Contains(f.Look, "--canary") {

@@ -66,6 +66,11 @@ func (l *Log) Read(name string, in io.Reader) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s: cannot be read to its end", at)
 		}
+		if first := string(bytes.TrimSpace(line)); at.Line == 1 && (first == "{" || first == "[") && err == nil {
+			l.problem(at, "begins JSON on many lines, and an audit log has an event a line: `jq -c "+map[string]string{"{": ".", "[": "'.[]'"}[first]+
+				" FILE` writes it so")
+			return l.full()
+		}
 		if l.line(at, line, err == nil); err != nil || l.kept > maxKept {
 			return l.full()
 		}

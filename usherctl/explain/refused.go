@@ -83,7 +83,11 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 	r := report.Report{Subject: report.Subject{Source: source}, Verdict: report.Denied}
 	if refusal.By != ByUsher {
 		r.Findings = []report.Finding{foreignRefusal(refusal, p.registered(refusal))}
-		r.Calls = append(r.Calls, report.Call{Webhook: refusal.who(), Outcome: "denied", Message: maskText(&mask, refusal.Text)})
+		outcome := "denied"
+		if slices.Contains([]string{ByCall, ByPatch, ByConversion}, refusal.By) {
+			r.Verdict, outcome = report.Failed, "error"
+		}
+		r.Calls = append(r.Calls, report.Call{Webhook: refusal.who(), Outcome: outcome, Message: maskText(&mask, refusal.Text)})
 		return r
 	}
 	for _, route := range p.routesOf(refusal) {
