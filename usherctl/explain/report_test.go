@@ -159,7 +159,7 @@ func TestLogs(t *testing.T) {
 		{"incomplete within", one[:50] + "\n" + two + "\n", 1, report.Unjudged, "log:1: is not JSON; `jq -c .`"},
 		{"on several lines", strings.ReplaceAll(one, ",", ",\n"), 0, report.Unjudged, "log:1: is not JSON; `jq -c .`"},
 		{"pretty-printed", "{\n" + one[1:] + "\n" + strings.Repeat("x\n", 12), 0, report.Unjudged, "log:1: begins JSON on many lines, and an audit log has " +
-			"an event a line: `jq -c . FILE` writes it so\n        see"},
+			"an event a line: `jq -c . FILE` writes it so\n    see"},
 		{"other JSON", `{"kind":"Pod","apiVersion":"v1"}` + "\n" + two, 1, report.Unjudged, "log:1: is not an audit event"},
 		{"a wrong type", strings.Replace(one, `"ann"`, "1", 1) + "\n" + two, 1, report.Unjudged, "log:1: is an audit event with a field of a wrong type"},
 		{"not complete", strings.Replace(one, "ResponseComplete", "RequestReceived", 1) + "\n" + two, 1, report.Fine, ""},

@@ -173,7 +173,7 @@ func (r *recording) deleted() (why string) {
 		r.old = encoded(deleted)
 	}
 	r.kind, r.name = is.GroupVersionKind(), is.Name
-	r.body = r.review(nil)
+	r.body = r.review(json.RawMessage("null"))
 	return ""
 }
 
@@ -255,13 +255,9 @@ func (r *recording) review(object json.RawMessage) []byte {
 		req.Namespace = r.name
 	}
 	is := metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
-	raw, null := encoded(admissionv1.AdmissionReview{TypeMeta: is, Request: req}), json.RawMessage("null")
-	old := null
+	raw, old := encoded(admissionv1.AdmissionReview{TypeMeta: is, Request: req}), json.RawMessage("null")
 	if req.Operation != admissionv1.Create && r.old != nil {
 		old = r.old
-	}
-	if object == nil {
-		object = null
 	}
 	const objects = `"object":null,"oldObject":null` // what is known to be JSON is not encoded again
 	at := bytes.LastIndex(raw, []byte(objects))
