@@ -272,8 +272,6 @@ func (d difference) workload() string {
 	if len(raw) == 0 {
 		raw = d.about.old
 	}
-	if owner := (requests.Owners{}).Of(requests.Document{JSON: raw}); owner != "" {
-		return owner
-	}
-	return d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
+	itself := d.about.kind.Kind + " " + strings.TrimPrefix(d.about.event.ObjectRef.Namespace+"/", "/") + d.about.event.Name()
+	return cmp.Or(requests.Owners{}.Of(requests.Document{JSON: raw}), itself)
 }

@@ -294,11 +294,6 @@ func (l *liveCluster) given() (all []manifest.Object) {
 	return all
 }
 
-// String says what is not known, and why.
-func (u unread) String() string {
-	return "of the cluster is not known: " + printable.Line(u.err.Error())
-}
-
 // doubt notes in a report what could not be read and might decide about an object otherwise.
 func (l *liveCluster) doubt(r *report.Report, object *unstructured.Unstructured, routes []admit.Route) {
 	is := reviewed{*r}
