@@ -105,6 +105,7 @@ func TestRoomComesBack(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	ctx := cluster.Within(t, 2*time.Minute)
 	a, _ := departments(ctx, t, "dry", "2", "2", "2")
+	shows(ctx, t, "dry", "dry-all", `{"binds":{"cpu":"dry-all"},"limit":{"cpu":"2"},"reserved":{},"used":{"cpu":"0"}}`) // or else it is written later
 	_, version := record(ctx, t, "dry", "dry-all")
 	for i := range 6 { // together they would not fit
 		_, err := cluster.Admin().Create(ctx, podPath("dry", "")+"?dryRun=All", newPod(fmt.Sprint("p-", i), a, "1"))
