@@ -48,8 +48,8 @@ func TestRefusedLater(t *testing.T) {
 		want                               []string // in this order
 		never                              []string
 	}{
-		{"unbound", "", "pods/binding", "", 1, []string{"denied  Deployment unbound/web, its pods", "of Pod web-", "webhook-not-called: unbound.example.com", "/404) was reached"}, []string{"passed"}},
-		{"unmade", "apps", "replicasets", "", 1, []string{"denied  Deployment unmade/web, its pods", "of Deployment web", "webhook-not-called: unmade.example.com", "/404) was reached"}, []string{"as of now", "no-failure-found"}},
+		{"unbound", "", "pods/binding", "", 1, []string{"failed  Deployment unbound/web, its pods", "of Pod web-", "webhook-not-called: unbound.example.com", "/404) was reached"}, []string{"passed"}},
+		{"unmade", "apps", "replicasets", "", 1, []string{"failed  Deployment unmade/web, its pods", "of Deployment web", "webhook-not-called: unmade.example.com", "/404) was reached"}, []string{"as of now", "no-failure-found"}},
 		{"paused", "", "", `"paused": true, `, 1, []string{"workload-paused: Deployment paused/web", "kubectl rollout resume deployment/web -n paused", "as of now the pod is allowed"}, []string{"tries again", "no-failure-found"}},
 	} {
 		t.Run(c.namespace, func(t *testing.T) {
