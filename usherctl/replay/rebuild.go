@@ -86,7 +86,7 @@ func tolerant(kind schema.GroupVersionKind, sent object) object {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(all, func(element any) bool {
 			t, _ := element.(object)
-			return (t["key"] == nil || t["key"] == key) && (t["effect"] == nil || t["effect"] == string(corev1.TaintEffectNoExecute))
+			return slices.Contains([]any{nil, "", key}, t["key"]) && slices.Contains([]any{nil, "", string(corev1.TaintEffectNoExecute)}, t["effect"])
 		}) {
 			all = append(slices.Clip(all), object{"key": key, "operator": string(corev1.TolerationOpExists),
 				"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": json.Number("300")})

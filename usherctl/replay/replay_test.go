@@ -257,7 +257,7 @@ func podSpec(rng *rand.Rand) object {
 	}
 	spec := object{"containers": containers}
 	if rng.IntN(3) == 0 {
-		spec["tolerations"] = []any{object{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}}
+		spec["tolerations"] = []any{object{"key": pick(rng, "node.kubernetes.io/not-ready", ""), "operator": "Exists", "effect": pick(rng, "NoExecute", "")}}
 	}
 	return spec
 }
