@@ -47,7 +47,7 @@ func (s Streams) Confirm(yes bool, question string) error {
 	return ErrDenied
 }
 
-var commit string // that the linker is told, where a program is not built in a checkout
+var commit string // set by the linker in builds that do not record it
 
 // VersionCommand prints the version of a program, and the commit that it was built from if that is known.
 func (s Streams) VersionCommand(program, version string) *cobra.Command {

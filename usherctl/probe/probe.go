@@ -34,7 +34,7 @@ type Hook struct {
 	slowTested    bool           // another webhook at its address had the test slow-clients
 	Samples       []Sample       // requests for which it is called, the first is the most usual one
 	Updates       []Sample       // of the same objects, for which it is called
-	Progress      func(string)   // is told which test comes; nil: nobody is
+	Progress      func(string)   // is called before each test; may be nil
 }
 
 // Sample is an object for which the webhook is called.

@@ -66,11 +66,10 @@ func (r *reviewing) slipped() error {
 func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]report.Report) {
 	style := r.Style()
 	style.Patch = r.o.output == "patch"
-	hidden, shown, groups, began, done := "", map[string]bool{}, report.Groups{}, time.Now(), 0
+	hidden, shown, groups, unjudged, began, done := "", map[string]bool{}, report.Groups{}, []report.Report(nil), time.Now(), 0
 	shows := func(result report.Report) bool {
 		return (!report.Unrouted(result) || n == 1) && (!r.o.quiet || result.Exit() != report.Fine || len(result.Unknown) > 0)
 	}
-	var unjudged []report.Report
 	for result := range reports {
 		if done++; done%100 == 0 && time.Since(began) > time.Second {
 			r.Progress(fmt.Sprintf("reviewed %d of %d objects", done, n))
@@ -84,7 +83,9 @@ func (r *reviewing) printText(n int, reports iter.Seq[report.Report], all *[]rep
 		for _, call := range result.Calls {
 			shown[call.Path] = true
 		}
-		unjudged = append(unjudged, report.Report{Subject: result.Subject, Sections: report.Sections{Unjudged: result.Unjudged}})
+		if len(result.Unjudged) > 0 {
+			unjudged = append(unjudged, report.Report{Subject: result.Subject, Sections: report.Sections{Unjudged: result.Unjudged}})
+		}
 		if groups.Add(result) || !shows(result) {
 			continue
 		}
