@@ -37,7 +37,7 @@ func Command(env tool.Env) *cobra.Command {
 		Example: `  # then set KUBECONFIG in another terminal, as it says
   usherctl lab --config samples/policies/rules.yaml --load samples/cluster/namespaces.yaml`,
 		Long: `Run kube-apiserver on this machine, in memory and without a container, and usher, which it calls: for trying a policy with kubectl.
-The policy file is followed. There are no nodes and no scheduler, and no controllers of workloads: make cluster has them. Ctrl-C ends
+The policy file is followed. There are no nodes, no scheduler, no controllers of workloads: a checkout's make cluster has them. Ctrl-C ends
 it, and nothing stays.`}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&o.config, "config", "", "policy file, read again when it changes (default: the embedded policy)")
