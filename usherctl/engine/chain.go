@@ -43,7 +43,7 @@ func newChain(ctx context.Context, a authorizer.Authorizer, c client, params dyn
 			if name == quotaPlugin {
 				plugin = counts
 			}
-			return recorded(plugin, name)
+			return recorder{plugin, name}
 		}))
 	if err := o.ApplyTo(server, factory, c, params, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), own...); err != nil {
 		return nil, err

@@ -96,11 +96,7 @@ func (r *asked) inOrder() []Call {
 	return calls
 }
 
-// recorded returns a plug-in that records its changes and refusals.
-func recorded(plugin admission.Interface, name string) admission.Interface {
-	return recorder{plugin, name}
-}
-
+// recorder is a plug-in that records its changes and refusals.
 type recorder struct {
 	admission.Interface
 	name string

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -65,10 +67,10 @@ func (w workload) missing() (n int) {
 	asked := 0
 	for _, c := range w.creators {
 		n += c.missing()
-		asked += orOne(c.Spec.Replicas)
+		asked += ptr.Deref(c.Spec.Replicas, 1)
 	}
 	if w.kind.Kind == "Deployment" {
-		n += max(0, orOne(w.Spec.Replicas)-asked)
+		n += max(0, ptr.Deref(w.Spec.Replicas, 1)-asked)
 	}
 	return n
 }

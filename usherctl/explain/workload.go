@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"usher.dev/usher/cluster/reader"
 )
 
@@ -123,8 +125,7 @@ func (f finder) find(ctx context.Context, args []string) (object, error) {
 		}
 	}
 	return object{}, fmt.Errorf("%s: no kind whose pods are explained: name a pod, deployment, statefulset, daemonset, job, replicaset or "+
-		"replicationcontroller; "+
-		"--namespace names the namespace", word)
+		"replicationcontroller; --namespace names the namespace", word)
 }
 
 // podOrWorkload returns a pod or, if there is none, a workload that has that name or would create a pod with it.
@@ -187,7 +188,7 @@ func (f finder) events(ctx context.Context) (events []json.RawMessage, err error
 
 // missing returns how many pods a workload lacks, as far as its status says.
 func (o object) missing() int {
-	want, is := orOne(o.Spec.Replicas), o.Status.Replicas
+	want, is := ptr.Deref(o.Spec.Replicas, 1), o.Status.Replicas
 	switch o.kind.Kind {
 	case "DaemonSet":
 		want, is = o.Status.DesiredNumberScheduled, o.Status.CurrentNumberScheduled
@@ -199,7 +200,7 @@ func (o object) missing() int {
 
 // parallel returns how many pods a Job should have at a time.
 func (o object) parallel() int {
-	most := orOne(o.Spec.Parallelism)
+	most := ptr.Deref(o.Spec.Parallelism, 1)
 	ended := slices.ContainsFunc(o.Status.Conditions, func(c condition) bool {
 		return c.Status == "True" && slices.Contains([]string{"Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"}, c.Type)
 	})
@@ -215,7 +216,7 @@ func (o object) parallel() int {
 // outdated returns how many pods of the current template a workload lacks.
 func (o object) outdated() int {
 	is := o.Status.UpdatedReplicas
-	want := orOne(o.Spec.Replicas)
+	want := ptr.Deref(o.Spec.Replicas, 1)
 	switch o.kind.Kind {
 	case "Deployment":
 	case "StatefulSet":
@@ -234,12 +235,4 @@ func (o object) outdated() int {
 // stale reports whether the status is of an earlier spec. Jobs do not say.
 func (o object) stale() bool {
 	return o.kind.Kind != "Job" && o.Status.ObservedGeneration < o.Metadata.Generation
-}
-
-// orOne returns a number of replicas or pods; 1 if it is not set, as the API server fills in.
-func orOne(n *int) int {
-	if n == nil {
-		return 1
-	}
-	return *n
 }

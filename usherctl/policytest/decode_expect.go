@@ -77,7 +77,7 @@ func (e *expectation) checkShape(key string) error {
 		return errors.New("must be an object, or the name of a file")
 	case key == "steps" && !isMapping:
 		return errors.New("must be a mapping of steps to " + strings.Join(outcomes, ", "))
-	case e.contains && key != "after" && isEmpty(list, e.value):
+	case e.contains && key != "after" && (e.value == "" || list != nil && len(list) == 0 || slices.Contains(list, any(""))):
 		return errors.New("contains nothing: it would always be met")
 	case e.contains && key == "after" && len(mapping) == 0:
 		return errors.New("contains nothing: it would always be met")
@@ -100,10 +100,6 @@ func vacuous(value any) []string {
 		}
 	}
 	return nil
-}
-
-func isEmpty(list []any, value any) bool {
-	return value == "" || list != nil && len(list) == 0 || slices.Contains(list, any(""))
 }
 
 func allTexts(list []any) bool {
