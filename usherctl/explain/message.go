@@ -12,8 +12,8 @@ type Refusal struct {
 	Text string // as it was, without white space around it
 	// By is the kind of refuser: see the constants.
 	By string
-	// Name is the name of the webhook, the policy or the quota, if the text has it.
-	Name string
+	// Name is the name of the webhook, the policy or the quota, and Kind the kind of an invalid object, if the text has them.
+	Name, Kind string
 	// ID is usher's id of the refusal, the last one if the text has several.
 	ID string
 	// Expression is that of the matchCondition that could not be evaluated.
@@ -78,6 +78,9 @@ var (
 func ParseRefusal(text string) (r Refusal, ok bool) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), maxMessage)], string(utf8.RuneError)))
 	r = Refusal{Text: text}
+	if found := invalid.FindStringSubmatch(text); found != nil {
+		r.Kind, _, _ = strings.Cut(found[1], ".")
+	}
 	if ids := refusalID.FindAllStringSubmatch(text, -1); len(ids) > 0 {
 		r.ID = ids[len(ids)-1][1]
 	}

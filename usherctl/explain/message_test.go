@@ -3,12 +3,15 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 
+	"usher.dev/usher/admit"
 	"usher.dev/usher/usherctl/report"
 	"usher.dev/usher/usherctl/webhookmatch"
 )
@@ -193,6 +196,22 @@ func TestOtherPolicy(t *testing.T) {
 	reports, err := Messages([]Refusal{refusal}, Policy{Unread: errors.New("no Deployment")}, Options{}, nil, Filter{})
 	if n := len(reports[0].Findings); err != nil || reports[0].Findings[n-1].ID != "policy-not-read" || reports[0].Exit() != report.Unjudged {
 		t.Errorf("%v %+v", err, reports)
+	}
+}
+
+// TestRoutesOfARefusal: a message that names no webhook is explained by the routes for the kind that it names, or by all.
+func TestRoutesOfARefusal(t *testing.T) {
+	p := Policy{Routes: []admit.Route{{Path: "/pods", For: admit.Pods(admissionv1.Create)}, {Path: "/others"}}}
+	for kind, want := range map[string]string{"Pod": "/pods false", "Deployment.apps": "/pods /others true"} {
+		refusal, _ := ParseRefusal(kind + ` "a" is invalid: a: Invalid value (refusal 00000001)`)
+		refusal.By = ByUsher
+		got, r := "", p.explain(refusal, Options{}, "")
+		for _, call := range r.Calls {
+			got += call.Path + " "
+		}
+		if got += strconv.FormatBool(strings.Contains(r.Hint, "one of these routes refused")); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
 	}
 }
 

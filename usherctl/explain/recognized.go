@@ -41,7 +41,7 @@ var (
 	denied    = like(webhookerrors.ToStatusErr(aName, &metav1.Status{Message: theRest}))
 	notCalled = like(&webhookutil.ErrCallingWebhook{WebhookName: aName, Reason: errors.New(theRest)})
 	forbidden = regexp.MustCompile(` is forbidden\b`)
-	invalid   = like(apierrors.NewInvalid(schema.GroupKind{Kind: aWord}, aName, nil))
+	invalid   = like(apierrors.NewInvalid(schema.GroupKind{Kind: aName}, aName, nil)) // its first group is the kind
 	// refusalID matches the id that usher gives a refusal.
 	refusalID = regexp.MustCompile(`refusal ([0-9a-f]{8})\b`)
 	// policyNote is made in ValidatingAdmissionPolicy's dispatcher, which has no constructor for it.

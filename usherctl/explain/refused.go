@@ -107,17 +107,27 @@ func (p Policy) explain(refusal Refusal, o Options, source string) report.Report
 				refusal.Text)))
 	}
 	r.Hint = wayOut(refusal, &mask)
+	if len(r.Calls) > 1 {
+		r.Hint = "the message names no webhook: one of these routes refused; " + r.Hint
+	}
 	return r
 }
 
-// routesOf returns the routes that may have refused: the route of the webhook, or the routes with the steps. Those count, too, that this policy
-// registers for nothing: the refusal may be of another policy.
+// routesOf returns the routes that may have refused: the route of the webhook, or the routes with the steps, for the kind if any is. Otherwise
+// those count, too, that this policy registers for nothing: the refusal may be of another policy.
 func (p Policy) routesOf(refusal Refusal) (all []admit.Route) {
+	var ofKind []admit.Route
 	for _, r := range p.Routes {
 		named := refusal.Name == "" || strings.TrimPrefix(refusal.Name, "cluster.") == r.Webhook()
 		if named && hasSteps(r, refusal.Problems) {
 			all = append(all, r)
+			if slices.ContainsFunc(r.For, func(m admit.Match) bool { return m.Kind.Kind == refusal.Kind }) {
+				ofKind = append(ofKind, r)
+			}
 		}
+	}
+	if len(ofKind) > 0 {
+		return ofKind
 	}
 	return all
 }
