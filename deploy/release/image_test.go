@@ -205,7 +205,7 @@ func wantAgrees(t *testing.T, of program, text, stage string) {
 		"EXPOSE":     slices.Equal(slices.Sorted(maps.Keys(c.ExposedPorts)), ports),
 		"the path":   strings.Contains(stage, " "+c.Entrypoint[0]+"\n") && c.Entrypoint[0] == "/"+of.name,
 		"the owner":  strings.Contains(stage, fmt.Sprintf("--chown=%d:%[1]d /out/home %s", imageUser, imageHome)),
-		"the flags":  strings.Contains(text, `-trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/`+of.name+" .\n"),
+		"the flags":  strings.Contains(text, `-trimpath -ldflags "-s -w -X main.version=$VERSION -X usher.dev/usher/internal/cli.commit=$COMMIT" -o /out/`+of.name+" .\n"),
 	} {
 		if !same {
 			t.Errorf("%s differs between the Dockerfile and release/image.go: %+v", what, c)
