@@ -45,7 +45,9 @@ var checks = []Check{
 	{"match-condition-never", report.Error, "a match condition is false for every request (of webhooks of others: a warning)", restoreOr(edit)},
 	{"match-condition-fails", report.Error, "a match condition has no result for requests, which are refused", restoreOr(edit)},
 	{"usher-policy-unusable", report.Error, "the policy of usher's Deployment is missing or not valid", correctPolicy},
-	{"usher-not-deployed", report.Warning, "usher's Service has no Deployment", listUshers},
+	{"usher-not-deployed", report.Warning, "usher's Service has no Deployment", func(subject) command {
+		return look("kubectl get deployments,daemonsets,statefulsets --all-namespaces -l app.kubernetes.io/name=usher", "")
+	}},
 	{"usher-pods-refused", report.Error, "the API server refuses the pods of usher's Deployment", list("events --field-selector reason=FailedCreate")},
 	{"usher-replicas", report.Error, "usher's Deployment has no replicas, or one", scale},
 	{"usher-idle", report.Warning, "the policy and the gates of usher switch every step off", correctPolicy},

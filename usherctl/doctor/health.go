@@ -213,10 +213,6 @@ func (e *Examiner) unreadOfPods(ctx context.Context, s *state) (found []report.F
 	return found
 }
 
-func listUshers(subject) command {
-	return look("kubectl get deployments,daemonsets,statefulsets --all-namespaces -l app.kubernetes.io/name=usher", "")
-}
-
 // list gets something in the namespace of usher.
 func list(what string) func(subject) command {
 	return func(s subject) command { return look("kubectl -n "+report.Word(s.home.At.Namespace)+" get "+what, "") }

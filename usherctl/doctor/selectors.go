@@ -56,7 +56,8 @@ func (w entry) noNamespace(near []nearMiss, namespaces []corev1.Namespace, compi
 	case len(near) == 0 && labelled != "":
 		then = fmt.Sprintf("Namespace %s has the label %s, and the selector also %s.", labelled, wantedLabel(w.NamespaceSelector), but)
 	case len(near) > 0:
-		about.misspelt, then = !w.asksAsNeeded(), near[0].text()
+		asked := wantedLabel(w.NamespaceSelector) // if usher needs that label, it is not the selector that is wrong
+		about.misspelt, then = asked == "" || w.needed == nil || wantedLabel(w.needed.NamespaceSelector) != asked, near[0].text()
 	case !w.ushers() && wantedLabel(w.NamespaceSelector) != "":
 		then, severity = "It is for namespaces with that label, and there is none.", report.Info
 	}
@@ -75,11 +76,6 @@ func (w entry) nearProblems(near []nearMiss) (found []report.Finding) {
 		found = append(found, problem("selector-near-miss", about, "the webhook is %s. %s", then, m.text()))
 	}
 	return found
-}
-
-// asksAsNeeded reports whether the webhook is one of usher that asks for the label that usher needs: it is not the selector that is wrong.
-func (w entry) asksAsNeeded() bool {
-	return w.needed != nil && wantedLabel(w.NamespaceSelector) != "" && wantedLabel(w.needed.NamespaceSelector) == wantedLabel(w.NamespaceSelector)
 }
 
 // leftOut returns a namespace that has each label that a selector asks for, and the requirement that leaves it out; "" if there is none.

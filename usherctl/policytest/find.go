@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"usher.dev/usher/cluster/manifest"
+	"usher.dev/usher/internal/nearest"
 	"usher.dev/usher/usherctl/report"
 )
 
@@ -125,7 +126,7 @@ func (f *Found) checkNames() {
 // checkUnused reports files in directories with cases, and below them, that no case names: an object that was meant to be
 // examined, and is not.
 func (f *Found) checkUnused(files, others []string) {
-	used, dirs := map[string]bool{}, map[string]bool{}
+	used, dirs, missing := map[string]bool{}, map[string]bool{}, []string(nil)
 	for _, name := range others {
 		used[absolute(name)] = name != ""
 	}
@@ -133,13 +134,20 @@ func (f *Found) checkUnused(files, others []string) {
 		dirs[filepath.Dir(c.Place.File)] = true
 		for _, name := range c.names() {
 			used[absolute(name)] = true
+			if _, err := os.Stat(name); err != nil {
+				missing = append(missing, filepath.Base(name))
+			}
 		}
 	}
 	for _, file := range files {
 		if isCaseFile(file) || filepath.Base(file) == "README.md" || used[absolute(file)] || used[absolute(filepath.Dir(file))] || !below(file, dirs) {
 			continue
 		}
-		f.problem(file, "unused-file", errors.New("no case names this file: name it in a case, or remove it"))
+		why := "no case names this file: name it in a case, or remove it"
+		if meant := nearest.Of(filepath.Base(file), missing); meant != "" {
+			why = "a case names " + meant + ", which does not exist; did you mean this file?"
+		}
+		f.problem(file, "unused-file", errors.New(why))
 	}
 }
 

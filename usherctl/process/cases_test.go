@@ -67,6 +67,7 @@ func TestCaseSituations(t *testing.T) {
 
 		{"one of two containers", map[string]string{"case.yaml": aCase(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"},{"name":"b","image":"b"}]}}`,
 			`{verdict: allowed, after: {contains: {spec: {containers: [{name: b}]}}}}`)}, "", 0, "1 case: 1 passed"},
+		{"a misspelt manifest", map[string]string{"case.yaml": aCase("pdo.yaml", "{verdict: allowed}"), "pod.yaml": aPod}, "", 2, "a case names pdo.yaml, which does not exist; did you mean this file?"},
 		{"a file that no case names", map[string]string{"case.yaml": aCase("pod.yaml", "{verdict: allowed}"), "pod.yaml": aPod, "other/pod.yaml": aPod}, "", 2, "no case names this file"},
 		{"a page and hidden files", map[string]string{"case.yaml": aCase("pod.yaml", "{verdict: allowed}"), "pod.yaml": aPod, "README.md": "", ".gitignore": ""}, "", 0, "1 passed"},
 		{"two cases of one name", map[string]string{"a.case.yaml": "name: one\n" + aCase(aPod, "{verdict: allowed}"), "b.case.yaml": "name: one\n" + aCase(aPod, "{verdict: allowed}")}, "", 2, "has the same name"},
