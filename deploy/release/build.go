@@ -57,17 +57,28 @@ func (s source) build(ctx context.Context, p platform, folder, file string) erro
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X main.version="+s.version+" -X usher.dev/usher/internal/cli.commit="+s.commit, "-o", file, ".")
 	cmd.Dir = filepath.Join(s.root, folder)
-	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
+	cmd.Env, err = environment(ctx)
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build for %s: %w\n%s", p, err, out)
 	}
 	return nil
 }
 
-// environment returns the environment without what would change a build.
-func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"GOFLAGS", "GOEXPERIMENT", "GOAMD64", "GOARM64", "GOWORK", "GODEBUG"}, name)
-	})
+// environment returns the environment without what would change a build: of Go's settings, in variables or by `go env -w`, only where modules come
+// from, and where they and packages are kept.
+func environment(ctx context.Context) ([]string, error) {
+	kept := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOPATH", "GOMODCACHE", "GOCACHE", "GOTOOLCHAIN"}
+	values, err := exec.CommandContext(ctx, "go", append([]string{"env"}, kept...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	all := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GO") })
+	for i, value := range strings.Split(strings.TrimSuffix(string(values), "\n"), "\n") {
+		all = append(all, kept[i]+"="+value)
+	}
+	return append(all, "GOENV=off"), nil
 }

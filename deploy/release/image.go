@@ -9,14 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -70,28 +67,6 @@ func digestOf(oci string) (string, error) {
 	}
 	digest, err := index.Digest()
 	return digest.String(), err
-}
-
-// pushChart pushes a packaged chart as `helm push` does, and returns its address with the digest.
-func pushChart(ctx context.Context, file, reference string) (string, error) {
-	to, err := name.NewTag(reference)
-	if err != nil {
-		return "", err
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.cncf.helm.config.v1+json")
-	made, err = mutate.AppendLayers(made, static.NewLayer(content, "application/vnd.cncf.helm.chart.content.v1.tar+gzip"))
-	if err != nil {
-		return "", err
-	}
-	if err := remote.Write(to, made, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
-		return "", err
-	}
-	digest, err := made.Digest()
-	return to.Context().Name() + "@" + digest.String(), err
 }
 
 // imageOf builds the binary for a platform and returns the image that contains it.
@@ -148,6 +123,8 @@ func (s source) configured(made v1.Image, of program, p platform) *v1.ConfigFile
 			"org.opencontainers.image.version":     s.version,
 			"org.opencontainers.image.created":     s.date.Format("2006-01-02T15:04:05Z"),
 			"org.opencontainers.image.licenses":    "Apache-2.0",
+			"org.opencontainers.image.source":      repository,
+			"org.opencontainers.image.revision":    s.commit,
 		},
 	}
 	return config

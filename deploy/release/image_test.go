@@ -212,7 +212,7 @@ func wantAgrees(t *testing.T, of program, text, stage string) {
 		}
 	}
 	for key, want := range map[string]string{
-		"title": of.name, "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z",
+		"title": of.name, "version": "v1.2.3-test", "licenses": "Apache-2.0", "created": "2026-11-22T01:02:03Z", "revision": tree(t).commit,
 	} {
 		if got := c.Labels["org.opencontainers.image."+key]; got != want {
 			t.Errorf("the label %s is %q, want %q", key, got, want)

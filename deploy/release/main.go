@@ -107,7 +107,10 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.command == "release" && !releasable.MatchString(s.version) {
-		return fmt.Errorf("--version %s: a release has a version such as v1.2.3 or v1.2.3-rc.1, and no changes that are not committed", s.version)
+		return fmt.Errorf("--version %s: a release has a version such as v1.2.3 or v1.2.3-rc.1", s.version)
+	}
+	if changed, err := s.git(ctx, "status", "--porcelain"); o.command == "release" && err == nil && changed != "" {
+		return fmt.Errorf("a release is of a commit, and these files differ from it; commit, stash or remove them:\n%s", changed)
 	}
 	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return err

@@ -176,13 +176,17 @@ func wantPushed(t *testing.T, s source, dir string) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	at, tools := strings.TrimPrefix(server.URL, "http://"), t.TempDir()
-	if err := os.WriteFile(filepath.Join(tools, "cosign"), []byte("#!/bin/sh\necho \"$@\" >> "+tools+"/signed\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(tools, "cosign"), []byte("#!/bin/sh\ntest -f \"$4\" && echo \"$@\" | tee -a "+tools+"/signed\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tools, "k"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	push := exec.CommandContext(t.Context(), filepath.Join(s.root, "deploy/release/push.sh"), dir)
-	push.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "REGISTRY="+at+"/x", "VERSION="+s.version, "COSIGN_ARGS=--key k")
-	if out, err := push.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	push.Dir, push.Env = tools, append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "REGISTRY="+at+"/x", "VERSION="+s.version, "COSIGN_ARGS=--key k")
+	printed, err := push.Output()
+	if sums := regexp.MustCompile(`^([0-9a-f]{64}  ` + regexp.QuoteMeta(at) + `/x/(usher|usherctl|charts/usher)\n){3}$`); err != nil || !sums.Match(printed) {
+		t.Fatalf("%v\n%s", err, printed)
 	}
 	digest, err := digestOf(filepath.Join(dir, "image", "usher", "oci"))
 	if err != nil {
@@ -190,7 +194,7 @@ func wantPushed(t *testing.T, s source, dir string) {
 	}
 	signed, _ := os.ReadFile(filepath.Join(tools, "signed"))
 	for _, want := range []string{"sign --yes --key k " + at + "/x/usher@" + digest + "\n", "sign --yes --key k " + at + "/x/usherctl@sha256:",
-		"sign --yes --key k " + at + "/x/charts/usher@sha256:", "sign-blob --yes --key k --bundle " + dir + "/SHA256SUMS.sigstore.json " + dir + "/SHA256SUMS\n"} {
+		"sign --yes --key k " + at + "/x/charts/usher@sha256:", "sign-blob --yes --key k --new-bundle-format --bundle " + dir + "/SHA256SUMS.sigstore.json " + dir + "/SHA256SUMS\n"} {
 		if !strings.Contains(string(signed), want) {
 			t.Errorf("signed:\n%swithout %s", signed, want)
 		}
@@ -198,6 +202,9 @@ func wantPushed(t *testing.T, s source, dir string) {
 	chart, err := crane.Manifest(at + "/x/charts/usher:" + s.semver())
 	if err != nil || !strings.Contains(string(chart), "application/vnd.cncf.helm.chart.content.v1.tar+gzip") {
 		t.Errorf("the chart is %s, %v", chart, err)
+	}
+	if config, err := crane.Config(at + "/x/charts/usher:" + s.semver()); err != nil || !strings.Contains(string(config), `"version":"1.2.3-test"`) {
+		t.Errorf("the chart's configuration is %s, %v", config, err)
 	}
 }
 
@@ -244,6 +251,43 @@ func TestSignature(t *testing.T) {
 		if command == "" || wrote != nil || (err == nil) != valid || (cosign == nil) != valid {
 			t.Errorf("%q: %q of docs/install.md: %v, %s; cosign's code: %v", text, command, err, out, cosign)
 		}
+	}
+}
+
+// TestAction: the script of action.yaml runs a release's usherctl with all arguments, and none whose checksum is another.
+func TestAction(t *testing.T) {
+	text, _ := os.ReadFile(filepath.Join(tree(t).root, "action.yaml"))
+	_, script, _ := strings.Cut(string(text), "run: |\n")
+	dir := t.TempDir()
+	t.Setenv("RUNNER_TEMP", dir)
+	t.Setenv("GITHUB_WORKSPACE", dir)
+	t.Setenv("VERSION", "v1")
+	t.Setenv("ARGS", "review --config p.yaml\n  deploy/")
+	prepare := `a=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/') s=$(uname -s | tr A-Z a-z); cd "$RUNNER_TEMP" && mkdir -p u && printf '#!/bin/sh\necho "$@"' > u/usherctl &&
+		chmod +x u/usherctl && tar -czf usher_v1_${s}_$a.tar.gz u && sha256sum *.gz > SHA256SUMS; curl() { true; }; set -eo pipefail
+	`
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", prepare+script).CombinedOutput()
+	if !strings.HasSuffix(string(out), "review --config p.yaml deploy/\n") || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = exec.CommandContext(t.Context(), "bash", "-c", strings.Replace(prepare, "*.gz", "u/usherctl", 1)+script).CombinedOutput()
+	if err == nil || strings.Contains(string(out), "deploy/\n") {
+		t.Errorf("with another checksum: %s", out)
+	}
+}
+
+// TestEnvironment: what builds is not changed by settings of Go.
+func TestEnvironment(t *testing.T) {
+	settings := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(settings, []byte("GOAMD64=v3\nGOFIPS140=latest\nGOPROXY=off\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOENV", settings)
+	t.Setenv("GOPROXY", "")
+	build := exec.CommandContext(t.Context(), "go", "env", "GOAMD64", "GOFIPS140", "GOPROXY")
+	build.Env, _ = environment(t.Context())
+	if out, err := build.Output(); err != nil || string(out) != "v1\noff\noff\n" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 
