@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"usher.dev/usher/test/harness"
 	"usher.dev/usher/usherctl/policytest"
 )
 
@@ -131,25 +132,16 @@ func TestCaseUpdateOfEverything(t *testing.T) {
 	}
 	before := map[string]string{}
 	for _, file := range caseFiles(t, dir) {
-		before[file] = read(t, file)
+		before[file] = harness.ReadFile(t, file)
 	}
 	if code, out, _ := run(t, "", "test", "--update", dir); code != 0 || strings.Contains(out, "updated") {
 		t.Errorf("updated again: exit code %d\n%s", code, out)
 	}
 	for file, text := range before {
-		if read(t, file) != text {
+		if harness.ReadFile(t, file) != text {
 			t.Errorf("%s was changed again", file)
 		}
 	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // TestCaseCoverage: what no case shows is listed, and it is no more once a case shows it.
