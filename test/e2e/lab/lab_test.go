@@ -26,7 +26,7 @@ func TestPrintedCommands(t *testing.T) {
 	if err != nil || strings.Contains(string(out), "FAIL") {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n", "\n2 objects: ", "half requests are ended"} {
+	for _, want := range []string{"name: KUBE", "validatingwebhookconfiguration.admissionregistration.k8s.io/usher", "\nno\n", "\ndev", "\n2 objects: ", "half requests are ended"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in what they print: %s", want, out)
 		}
@@ -67,7 +67,10 @@ func start(t *testing.T, kubectl string) *exec.Cmd {
 	if len(commands) != 5 {
 		t.Fatalf("it prints %d commands, want 5: %q", len(commands), commands)
 	}
-	commands[4] = "usherctl probe usher --yes\n" + commands[4]
+	if err := os.Symlink(program, filepath.Join(filepath.Dir(program), "kubectl-usher")); err != nil {
+		t.Fatal(err)
+	}
+	commands[4] = "kubectl usher version\nusherctl probe usher --yes\n" + commands[4]
 	script := exec.Command("sh", "-c", strings.Join(commands, "\n")+" || test $? = 1") // kubectl auth can-i says no
 	script.Dir, script.Env = c.Dir, append(os.Environ(), "PATH="+filepath.Dir(program)+":"+kubectl+":"+os.Getenv("PATH"))
 	return script
