@@ -168,14 +168,8 @@ func servingTemplate(names []string) (*x509.Certificate, error) {
 	if len(names[0]) <= maxCommonName {
 		subject.CommonName = names[0]
 	}
-	return &x509.Certificate{
-		Subject:               subject,
-		DNSNames:              dns,
-		IPAddresses:           ips,
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-	}, nil
+	return &x509.Certificate{Subject: subject, DNSNames: dns, IPAddresses: ips, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, nil
 }
 
 // makePair makes a key, and returns it with the certificate that certify makes for it.
@@ -198,15 +192,9 @@ func makePair(certify func(*ecdsa.PrivateKey) ([]byte, error)) (Pair, error) {
 // selfSign makes a CA certificate for key. Certificates for the same key are interchangeable: a certificate issued
 // under one verifies under the other.
 func selfSign(key *ecdsa.PrivateKey, now, until time.Time) ([]byte, error) {
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: authorityName, Organization: []string{"usher"}},
-		NotBefore:             backdated(now, until),
-		NotAfter:              until,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		MaxPathLenZero:        true,
-	}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: authorityName, Organization: []string{"usher"}},
+		NotBefore: backdated(now, until), NotAfter: until, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true}
 	return sign(template, template, key.Public(), key)
 }
 

@@ -87,7 +87,7 @@ func EnsureLocal(dir string, names []string, now time.Time, say func(string)) ([
 
 func ensureAuthority(dir string, now time.Time, say func(string)) (Pair, error) {
 	certFile := filepath.Join(dir, CACertFile)
-	ca, err := readIfThere(dir, CACertFile, CAKeyFile)
+	ca, err := readPair(dir, CACertFile, CAKeyFile, true)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -133,7 +133,7 @@ func authorityFault(dir string, ca Pair, now time.Time) error {
 }
 
 func ensureLeaf(dir string, ca Pair, names []string, now time.Time, say func(string)) error {
-	leaf, err := readIfThere(dir, CertFile, KeyFile)
+	leaf, err := readPair(dir, CertFile, KeyFile, true)
 	if err != nil {
 		return err
 	}
@@ -198,22 +198,12 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 // maxFile is the maximum size of a file in bytes, as of a Secret.
 const maxFile = 1 << 20
 
-func readPair(dir, certName, keyName string) (p Pair, err error) {
-	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil {
+// readPair reads a pair. A missing file is an error, or treated as empty.
+func readPair(dir, certName, keyName string, orEmpty bool) (p Pair, err error) {
+	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil && !(orEmpty && errors.Is(err, fs.ErrNotExist)) {
 		return Pair{}, err
 	}
-	if p.Key, err = poll.ReadFile(filepath.Join(dir, keyName), maxFile); err != nil {
-		return Pair{}, err
-	}
-	return p, nil
-}
-
-// readIfThere reads a pair. A missing file is treated as empty.
-func readIfThere(dir, certName, keyName string) (p Pair, err error) {
-	if p.Cert, err = poll.ReadFile(filepath.Join(dir, certName), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Pair{}, err
-	}
-	if p.Key, err = poll.ReadFile(filepath.Join(dir, keyName), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if p.Key, err = poll.ReadFile(filepath.Join(dir, keyName), maxFile); err != nil && !(orEmpty && errors.Is(err, fs.ErrNotExist)) {
 		return Pair{}, err
 	}
 	return p, nil

@@ -112,7 +112,7 @@ func TestEnsureLocal(t *testing.T) {
 		{"all damaged", alter(CACertFile, CAKeyFile, CertFile, KeyFile), local, 0, "ca.crt ca.key tls.crt tls.key"},
 		{"leaf near its end", func(t *testing.T, dir string) {
 			// The year began 360 days ago: the leaf has 5 days left, its CA enough.
-			ca, err := readPair(dir, CACertFile, CAKeyFile)
+			ca, err := readPair(dir, CACertFile, CAKeyFile, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func ensureAgain(t *testing.T, change func(*testing.T, string), names []string, 
 	if string(bundle) != read(t, dir, CACertFile) {
 		t.Error("returned another CA than ca.crt")
 	}
-	leaf, err := readPair(dir, CertFile, KeyFile)
+	leaf, err := readPair(dir, CertFile, KeyFile, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestRenewedAuthorityKeepsTrust(t *testing.T) {
 	if string(older) == string(newer) {
 		t.Fatal("ca.crt was not renewed")
 	}
-	leaf, err := readPair(dir, CertFile, KeyFile)
+	leaf, err := readPair(dir, CertFile, KeyFile, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *Source) Watch(ctx context.Context, times poll.Times, report func(error)
 
 // read returns the content of the files if it can be served now. A certificate that is not valid yet may be later.
 func (s *Source) read() (*served, poll.Sum, error) {
-	pair, err := readPair(s.dir, CertFile, KeyFile)
+	pair, err := readPair(s.dir, CertFile, KeyFile, false)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, poll.Sum{}, fmt.Errorf("%w: make it with `usher certs init --out %s`, or mount the Secret there", err, s.dir)

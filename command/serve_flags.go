@@ -96,13 +96,7 @@ func (o *serveOptions) check(set *pflag.FlagSet) error {
 	if o.MaxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.MaxConnections)
 	}
-	if err := errors.Join(o.checkSections(), o.certificates.check()); err != nil {
-		return err
-	}
-	if err := o.callers.check(o.Plain); err != nil {
-		return err
-	}
-	if err := errors.Join(o.audit.check(), o.record.check()); err != nil {
+	if err := errors.Join(o.checkSections(), o.certificates.check(), o.callers.check(o.Plain), o.audit.check(), o.record.check()); err != nil {
 		return err
 	}
 	if !o.Plain {
@@ -114,8 +108,9 @@ func (o *serveOptions) check(set *pflag.FlagSet) error {
 	if !set.Changed("ops-listen") {
 		o.OpsListen = "127.0.0.1:8081"
 	}
-	if o.certificates.Dir != "" || o.certificates.managed() {
-		return errors.New("--plain serves no certificate: leave out --cert-dir and --certs")
+	withTLS := slices.ContainsFunc([]string{"tls-min-version", "tls-cipher-suites", "tls-curves"}, set.Changed)
+	if withTLS || o.certificates.Dir != "" || o.certificates.managed() {
+		return errors.New("--plain serves no certificate, and no TLS: leave out --cert-dir, --certs and what begins with --tls-")
 	}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {

@@ -53,7 +53,9 @@ func (s *service) readCertificate(ctx context.Context) error {
 		s.Log.WithField("until", source.NotAfter().Format(time.RFC3339)).Info("certificate in force")
 	}
 	changed(nil)
-	s.serveCertificate(source.GetCertificate, func() error { return source.Valid(time.Now()) }, source.NotAfter)
+	if err := s.serveCertificate(source.GetCertificate, func() error { return source.Valid(time.Now()) }, source.NotAfter); err != nil {
+		return err
+	}
 	go source.Watch(ctx, times(ctx), changed)
 	return nil
 }
@@ -74,7 +76,9 @@ func (s *service) keepCertificates(ctx context.Context) error {
 	}
 	log := rotation.Log{Info: func(text string) { s.Log.Info(text) }, Warn: func(text string) { s.Log.Warn(text) }}
 	k := rotation.NewKeeper(client, rotation.TargetOf(s.Certificates.Service), names, s.Certificates.Life, s.Certificates.LeafLife, log)
-	s.serveCertificate(k.GetCertificate, k.Ready, func() time.Time { leaf, _ := k.Ends(); return leaf })
+	if err := s.serveCertificate(k.GetCertificate, k.Ready, func() time.Time { leaf, _ := k.Ends(); return leaf }); err != nil {
+		return err
+	}
 	s.metrics.MustRegister(
 		timestamp("usher_ca_expiry_timestamp_seconds", "When the CA that signs the served certificates ends.",
 			func() time.Time { _, ca := k.Ends(); return ca }),
@@ -85,8 +89,14 @@ func (s *service) keepCertificates(ctx context.Context) error {
 	return nil
 }
 
-// serveCertificate uses a certificate for TLS, readiness and metrics.
-func (s *service) serveCertificate(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), valid func() error, end func() time.Time) {
+// serveCertificate uses a certificate for TLS, readiness and metrics. It fails if no client could connect.
+func (s *service) serveCertificate(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), valid func() error, end func() time.Time) error {
 	s.certificate, s.health.checks["certificate"] = get, valid
 	s.metrics.MustRegister(timestamp("usher_certificate_expiry_timestamp_seconds", "When the served certificate ends.", end))
+	served, _ := get(nil) // nil for a managed one, which is not there before the keeper runs
+	warnings, err := s.Certificates.Profile.Check(served)
+	for _, text := range warnings {
+		s.Log.Warn(text)
+	}
+	return err
 }

@@ -9,16 +9,10 @@ import (
 
 // health serves the probes: /healthz says that the process is alive, /readyz that it accepts reviews.
 type health struct {
-	// checks are the conditions of readiness by name. A draining process is not ready either.
+	// checks are the conditions of readiness by name. A draining process is not ready either, so that clients use other replicas.
 	checks   map[string]func() error
 	draining atomic.Bool
 }
-
-// drain makes /readyz answer 503, so that clients use other replicas.
-func (h *health) drain() { h.draining.Store(true) }
-
-// isDraining reports whether drain has been called.
-func (h *health) isDraining() bool { return h.draining.Load() }
 
 // register adds the probes to the operations mux.
 func (h *health) register(mux *http.ServeMux) {

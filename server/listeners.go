@@ -142,7 +142,7 @@ func givingWay(l *connections.Listener, next http.Handler) http.Handler {
 // http.Server.Shutdown would not do: it drops a request that it reads after it began.
 func (s *service) drain(reviews *connections.Listener, server, operations *http.Server) {
 	s.Log.WithField("delay", s.ShutdownDelay.String()).Info("draining")
-	s.health.drain()
+	s.health.draining.Store(true)
 	time.Sleep(s.ShutdownDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.ShutdownGrace)
 	defer cancel()

@@ -93,7 +93,7 @@ func newService(o Options) *service {
 	inFlight := handlers.NewLimits(o.MaxInFlight)
 	s.reviews = handlers.NewMetrics(s.metrics, inFlight)
 	s.observers = []handlers.Observe{s.reviews.Observe, handlers.Log(o.Log), handlers.LogUnused(o.Log, time.Now)}
-	s.edge = handlers.Server{Limits: inFlight, Draining: s.health.isDraining, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
+	s.edge = handlers.Server{Limits: inFlight, Draining: s.health.draining.Load, Observe: func(r admit.Route, d handlers.Decision, took time.Duration) {
 		for _, observe := range s.observers {
 			observe(r, d, took)
 		}

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"usher.dev/usher/admit"
+	"usher.dev/usher/certs"
 	"usher.dev/usher/cluster"
 	"usher.dev/usher/server/suite"
 	"usher.dev/usher/validators"
@@ -71,6 +73,16 @@ func TestRun(t *testing.T) {
 	client.CloseIdleConnections()
 	stop()
 	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNobodyCouldConnect: a profile without a handshake ends the start.
+func TestNobodyCouldConnect(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	err := Run(ctx, Options{Suites: suite.List{podSuite()}, Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Serving: func(Addresses) { stop() },
+		Certificates: Certificates{StateDir: t.TempDir(), Profile: certs.Profile{Curves: []tls.CurveID{1}}}})
+	if err == nil || !strings.Contains(err.Error(), "--tls-curves: no client can connect") {
 		t.Error(err)
 	}
 }

@@ -122,6 +122,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "serve --certs=somewhere", 2, []string{"must be local or managed"}},
 		{"", "serve --certs=managed --cert-dir x", 2, []string{"leave out --cert-dir"}},
 		{"", "serve --certs=managed --plain", 2, []string{"--plain serves no certificate"}},
+		{"", "serve --plain --tls-min-version=modern", 2, []string{"--plain serves no certificate, and no TLS"}},
 		{"", "serve --certs=managed --service usher", 2, []string{"namespace/name"}},
 		{"", "serve --certs=managed --cert-lifetime 9s", 2, []string{"at least 10s"}},
 		{"", "serve --certs=managed --ca-lifetime 24h", 2, []string{"three times --cert-lifetime"}},

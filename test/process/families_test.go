@@ -30,7 +30,7 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-// TestProfileIsServed: the flags about TLS reach the listener for reviews.
+// TestProfileIsServed: the flags about TLS reach the listener for reviews, and the log says what they leave out.
 func TestProfileIsServed(t *testing.T) {
 	s := start(t, "--suite=core", "--tls-min-version=modern", "--tls-curves=X25519MLKEM768,P256")
 	of := s.client.Transport.(*http.Transport).TLSClientConfig
@@ -51,4 +51,7 @@ func TestProfileIsServed(t *testing.T) {
 			_ = connection.Close()
 		}
 	}
+	s = start(t, "--suite=core", "--tls-cipher-suites=ECDHE-RSA-AES128-GCM-SHA256,DHE-RSA-AES128-GCM-SHA256")
+	s.waitLog(t, "Go does not have DHE-RSA-AES128-GCM-SHA256")
+	s.waitLog(t, "no client connects with TLS 1.2: --tls-cipher-suites")
 }
