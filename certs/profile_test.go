@@ -72,23 +72,15 @@ func split(list string) []string {
 func TestProfilesHold(t *testing.T) {
 	aes256 := []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384}
 	aes128 := []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
-	for _, c := range []struct {
-		server Profile
-		client *tls.Config
-		ok     bool
-	}{
-		{Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12}, true},
-		{Profile{}, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false},
-		{Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}}, false},
-		{Profile{MinVersion: tls.VersionTLS13}, &tls.Config{MaxVersion: tls.VersionTLS12}, false},
-		{Profile{MinVersion: tls.VersionTLS13}, &tls.Config{}, true},
-		{Profile{Suites: aes256}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: aes128}, false},
-		{Profile{Suites: aes256}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: aes256}, true},
-		{Profile{Curves: []tls.CurveID{tls.X25519MLKEM768}}, &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519}}, false},
-		{Profile{Curves: []tls.CurveID{tls.CurveP384}}, &tls.Config{CurvePreferences: []tls.CurveID{tls.CurveP384}}, true},
-	} {
-		wantHandshake(t, c.server, c.client, c.ok)
-	}
+	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12}, true)
+	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false)
+	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}}, false)
+	wantHandshake(t, Profile{MinVersion: tls.VersionTLS13}, &tls.Config{MaxVersion: tls.VersionTLS12}, false)
+	wantHandshake(t, Profile{MinVersion: tls.VersionTLS13}, &tls.Config{}, true)
+	wantHandshake(t, Profile{Suites: aes256}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: aes128}, false)
+	wantHandshake(t, Profile{Suites: aes256}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: aes256}, true)
+	wantHandshake(t, Profile{Curves: []tls.CurveID{tls.X25519MLKEM768}}, &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519}}, false)
+	wantHandshake(t, Profile{Curves: []tls.CurveID{tls.CurveP384}}, &tls.Config{CurvePreferences: []tls.CurveID{tls.CurveP384}}, true)
 }
 
 // TestCheck: a profile that leaves nobody, or nobody with TLS 1.2, is reported before anybody connects.
