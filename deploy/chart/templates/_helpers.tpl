@@ -33,7 +33,7 @@ capabilities:
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
-- name: {{ . }}
+- name: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -65,7 +65,7 @@ automountServiceAccountToken: true
 securityContext: {{- include "usher.podSecurity" . | nindent 2 }}
 containers:
 - name: apply
-  image: {{ include "usher.image" . }}
+  image: {{ include "usher.image" . | quote }}
   {{- with .Values.image.pullPolicy }}
   imagePullPolicy: {{ . }}
   {{- end }}
@@ -79,11 +79,11 @@ containers:
   - webhooks
   - apply
   {{- range .How }}
-  - {{ . }}
+  - {{ . | quote }}
   {{- end }}
   - --config=/etc/usher/policy/policy.yaml
   {{- range .Values.excludeNamespaces }}
-  - --exclude-namespace={{ . }}
+  - {{ print "--exclude-namespace=" . | quote }}
   {{- end }}
   {{- if ne (join "," .Values.suites) "core" }}
   - --suite={{ join "," .Values.suites }}
@@ -92,16 +92,16 @@ containers:
   - --inject={{ .Values.certs }}
   {{- end }}
   {{- with .Values.featureGates }}
-  - --feature-gates={{ . }}
+  - {{ print "--feature-gates=" . | quote }}
   {{- end }}
   {{- if ne .Release.Namespace "usher" }}
   - --service={{ .Release.Namespace }}/usher
   {{- end }}
   {{- range .Values.webhooks.failOpen }}
-  - --fail-open={{ . }}
+  - {{ print "--fail-open=" . | quote }}
   {{- end }}
   {{- range .Values.webhooks.failClosed }}
-  - --fail-closed={{ . }}
+  - {{ print "--fail-closed=" . | quote }}
   {{- end }}
   {{- if .Values.webhooks.skipKubelets }}
   - --skip-kubelets

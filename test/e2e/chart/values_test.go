@@ -108,21 +108,31 @@ func rows(t *testing.T, prefix string, schema property, values map[string]any) (
 	return all
 }
 
-// TestWrongValues: the schema refuses what would not work.
+// TestWrongValues: what would not work is refused.
 func TestWrongValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"replicas: 1":                                "/replicas",
-		"certs: self-signed":                         "/certs",
-		"suites: [all]":                              "/suites/0",
-		"replica: 3":                                 "replica",
-		"image: {digest: latest}":                    "/image/digest",
-		"webhooks: {wait: soon}":                     "/webhooks/wait",
-		"webhooks: {failOpen: /all}":                 "/webhooks/failOpen",
-		"excludeNamespaces: kube-system":             "/excludeNamespaces",
-		"ports: {https: 443}":                        "/ports/https",
-		"service: {type: ExternalName}":              "/service/type",
-		"env: [A=b]":                                 "/env/0",
-		"podLabels: {app.kubernetes.io/name: other}": "propertyName 'app.kubernetes.io/name'",
+		"replicas: 1":                                        "/replicas",
+		"certs: self-signed":                                 "/certs",
+		"suites: [all]":                                      "/suites/0",
+		"replica: 3":                                         "replica",
+		"image: {digest: latest}":                            "/image/digest",
+		"webhooks: {wait: soon}":                             "/webhooks/wait",
+		"webhooks: {failOpen: /all}":                         "/webhooks/failOpen",
+		"excludeNamespaces: kube-system":                     "/excludeNamespaces",
+		"ports: {https: 443}":                                "/ports/https",
+		"ports: {https: 9443, ops: 9443}":                    "ports.https and ports.ops are both 9443",
+		"{suites: [colocation], watch: false}":               "set watch: true",
+		"{hostNetwork: true, apiServerCIDRs: [10.0.0.1/32]}": "apiServerCIDRs does nothing with hostNetwork",
+		"{service: {ipFamilies: [IPv6, IPv6]}}":              "/service/ipFamilies",
+		"excludeNamespaces: ['a: b']":                        "/excludeNamespaces/0",
+		"webhooks: {failOpen: ['a: b']}":                     "/webhooks/failOpen/0",
+		"image: {pullSecrets: ['a: b']}":                     "/image/pullSecrets/0",
+		"priorityClassName: 'a: b'":                          "/priorityClassName",
+		"featureGates: 'a: b'":                               "/featureGates",
+		"tls: {minVersion: VersionTLS11}":                    "/tls/minVersion",
+		"service: {type: ExternalName}":                      "/service/type",
+		"env: [A=b]":                                         "/env/0",
+		"podLabels: {app.kubernetes.io/name: other}":         "propertyName 'app.kubernetes.io/name'",
 	} {
 		values := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
@@ -150,7 +160,7 @@ func TestEachValueArrives(t *testing.T) {
 		{"image.tag", "image: {tag: v9}", job, `"image":"usher:v9"`},
 		{"image.digest", "image: {digest: sha256:" + strings.Repeat("a", 64) + "}", "Pod usher-test", `"image":"usher@sha256:aaa`},
 		{"image.pullPolicy", "image: {pullPolicy: Always}", job, `"imagePullPolicy":"Always"`},
-		{"image.pullSecrets", "image: {pullSecrets: [key]}", job, `"imagePullSecrets":[{"name":"key"}]`},
+		{"image.pullSecrets", "image: {pullSecrets: ['123']}", job, `"imagePullSecrets":[{"name":"123"}]`},
 		{"replicas", "replicas: 5", deployment, `"replicas":5`},
 		{"certs", "certs: secret", deployment, `"--cert-dir=/etc/usher/certs"`},
 		{"suites", "suites: [core, colocation]", job, `"--suite=core,colocation"`},
@@ -175,8 +185,12 @@ func TestEachValueArrives(t *testing.T) {
 		{"dnsPolicy", "dnsPolicy: Default", deployment, `"dnsPolicy":"Default"`},
 		{"ports.https", "ports: {https: 10443}", deployment, `"--listen=:10443"`},
 		{"ports.ops", "ports: {ops: 10081}", "NetworkPolicy usher", `"port":10081`},
-		{"priorityClassName", "priorityClassName: infra", deployment, `"priorityClassName":"infra"`},
+		{"priorityClassName", "priorityClassName: '123'", deployment, `"priorityClassName":"123"`},
 		{"resourceQuota", "resourceQuota: false", "ResourceQuota critical-pods", ""},
+		{"resourceQuota", "priorityClassName: system-node-critical", "ResourceQuota critical-pods", `"values":["system-node-critical"]`},
+		{"tls.minVersion", "tls: {minVersion: modern}", deployment, `"--tls-min-version=modern"`},
+		{"tls.cipherSuites", "tls: {cipherSuites: [A-B, C]}", deployment, `"--tls-cipher-suites=A-B,C"`},
+		{"tls.curves", "tls: {curves: [P256]}", deployment, `"--tls-curves=P256"`},
 		{"annotations", "annotations: {a.io/b: c}", deployment, `"metadata":{"annotations":{"a.io/b":"c"}`},
 		{"podAnnotations", "podAnnotations: {a.io/b: c}", deployment, `"template":{"metadata":{"annotations":{"a.io/b":"c"}`},
 		{"podLabels", "podLabels: {team: t}", deployment, `"labels":{"app.kubernetes.io/name":"usher","team":"t"}},"spec"`},
@@ -220,13 +234,11 @@ func leaves(prefix string, schema property) (all []string) {
 
 func mustJSON(t *testing.T, o kubetest.Object) string {
 	t.Helper()
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
+	text, err := json.Marshal(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(text.String())
+	return string(text)
 }
 
 // TestLint: `helm lint --strict` has no complaint, with the defaults and with the values of each overlay.
