@@ -180,16 +180,8 @@ func TestServiceNames(t *testing.T) {
 		{"shop/usher", "usher.shop.svc usher.shop usher localhost 127.0.0.1 ::1"},
 		{"1/0-0", "0-0.1.svc 0-0.1 0-0 localhost 127.0.0.1 ::1"},
 		{long + "/b", "b." + long + ".svc b." + long + " b localhost 127.0.0.1 ::1"},
-		{long + "a/b", ""},
-		{"usher", ""},
-		{"/usher", ""},
-		{"shop/", ""},
-		{"shop/usher/x", ""},
-		{"shop/Usher", ""},
-		{"shop/-usher", ""},
-		{"shop-/usher", ""},
-		{"shop/us.her", ""},
-		{"shop/usher\n", ""},
+		{long + "a/b", ""}, {"usher", ""}, {"/usher", ""}, {"shop/", ""}, {"shop/usher/x", ""},
+		{"shop/Usher", ""}, {"shop/-usher", ""}, {"shop-/usher", ""}, {"shop/us.her", ""}, {"shop/usher\n", ""},
 	} {
 		names, err := ServiceNames(test.service)
 		if got := strings.Join(names, " "); got != test.want {

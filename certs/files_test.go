@@ -124,14 +124,10 @@ func TestEnsureLocal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			leaf := issue(t, Pair{old, ca.Key}, now.Add(-360*day), local...)
-			write(t, dir, CertFile, string(leaf.Cert))
-			write(t, dir, KeyFile, string(leaf.Key))
+			put(t, dir, issue(t, Pair{old, ca.Key}, now.Add(-360*day), local...))
 		}, local, 0, "tls.crt tls.key"},
 		{"leaf of another CA", func(t *testing.T, dir string) {
-			leaf := issue(t, newAuthority(t, now), now, local...)
-			write(t, dir, CertFile, string(leaf.Cert))
-			write(t, dir, KeyFile, string(leaf.Key))
+			put(t, dir, newPair(t, now))
 		}, local, 0, "tls.crt tls.key"},
 		{"CA is a leaf", func(t *testing.T, dir string) {
 			write(t, dir, CACertFile, read(t, dir, CertFile))

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,22 +16,11 @@ import (
 func TestForeignFilesAreKept(t *testing.T) {
 	now := time.Now()
 	dir := t.TempDir()
-	lone := filepath.Join(dir, KeyFile)
-	if err := os.WriteFile(lone, []byte("somebody's"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ca, err := NewAuthority(now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := Issue(ca, []string{"localhost"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFiles(dir, ca, leaf, false); !errors.Is(err, fs.ErrExist) {
+	write(t, dir, KeyFile, "somebody's")
+	if err := WriteFiles(dir, newAuthority(t, now), newPair(t, now), false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a lone key: %v", err)
 	}
-	if text, _ := os.ReadFile(lone); string(text) != "somebody's" {
+	if read(t, dir, KeyFile) != "somebody's" {
 		t.Error("a lone key was overwritten")
 	}
 
@@ -57,7 +44,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 	if _, err := EnsureLocal(dir, []string{"localhost"}, now, func(string) {}); err == nil {
 		t.Error("a foreign CA near its end was replaced")
 	}
-	if kept, _ := os.ReadFile(filepath.Join(dir, CAKeyFile)); string(kept) != string(foreign.Key) {
+	if read(t, dir, CAKeyFile) != string(foreign.Key) {
 		t.Error("a foreign CA key was overwritten")
 	}
 }

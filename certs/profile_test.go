@@ -74,7 +74,7 @@ func TestProfilesHold(t *testing.T) {
 	aes128 := []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
 	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12}, true)
 	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false)
-	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}}, false)
+	wantHandshake(t, Profile{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, false)
 	wantHandshake(t, Profile{MinVersion: tls.VersionTLS13}, &tls.Config{MaxVersion: tls.VersionTLS12}, false)
 	wantHandshake(t, Profile{MinVersion: tls.VersionTLS13}, &tls.Config{}, true)
 	wantHandshake(t, Profile{Suites: aes256}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: aes128}, false)

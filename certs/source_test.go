@@ -33,6 +33,18 @@ func put(t *testing.T, dir string, p Pair) {
 	write(t, dir, KeyFile, string(p.Key))
 }
 
+// opened returns the source of a new directory with a pair.
+func opened(t *testing.T, p Pair) (s *Source, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	put(t, dir, p)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
 // swap replaces the content of dir like the kubelet in a Secret volume: it writes a new directory, then renames the
 // link ..data. The files are links through it, made once.
 func swap(t *testing.T, dir, version string, p Pair) {
@@ -170,12 +182,7 @@ func TestCopies(t *testing.T) {
 	ca := newAuthority(t, at)
 	pair := issue(t, ca, at, local...)
 	pair.Cert = slices.Concat(slices.Repeat(pair.Cert, 900), ca.Cert, ca.Cert)
-	dir := t.TempDir()
-	put(t, dir, pair)
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := opened(t, pair)
 	if served, _ := s.GetCertificate(nil); len(served.Certificate) != 2 {
 		t.Errorf("%d certificates are sent", len(served.Certificate))
 	}
@@ -196,23 +203,12 @@ func TestMissingFile(t *testing.T) {
 }
 
 func TestValid(t *testing.T) {
-	dir := t.TempDir()
-	put(t, dir, newPair(t, time.Now()))
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		at   time.Time
-		want bool
-	}{
-		{time.Now(), true},
-		{s.NotAfter(), true},
-		{s.NotAfter().Add(time.Second), false},
-		{time.Now().Add(-time.Hour), false},
+	s, _ := opened(t, newPair(t, time.Now()))
+	for at, want := range map[time.Time]bool{
+		time.Now(): true, s.NotAfter(): true, s.NotAfter().Add(time.Second): false, time.Now().Add(-time.Hour): false,
 	} {
-		if err := s.Valid(test.at); (err == nil) != test.want {
-			t.Errorf("at %s: %v, want valid %v", test.at, err, test.want)
+		if err := s.Valid(at); (err == nil) != want {
+			t.Errorf("at %s: %v, want valid %v", at, err, want)
 		}
 	}
 }
@@ -220,13 +216,8 @@ func TestValid(t *testing.T) {
 // TestWatch runs on synctest's clock, so it takes no real time and misses no poll.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
 		good, other := newPair(t, time.Now()), newPair(t, time.Now())
-		put(t, dir, good)
-		s, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, dir := opened(t, good)
 		ctx, cancel := context.WithCancel(t.Context())
 		var reports []string
 		go s.Watch(ctx, poll.Times{Every: time.Second}, func(err error) {
@@ -268,13 +259,8 @@ func TestWatch(t *testing.T) {
 
 // TestHandshake talks to a real server, while its certificate changes.
 func TestHandshake(t *testing.T) {
-	dir := t.TempDir()
 	ca := newAuthority(t, time.Now())
-	put(t, dir, issue(t, ca, time.Now(), local...))
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, dir := opened(t, issue(t, ca, time.Now(), local...))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -294,35 +280,19 @@ func TestHandshake(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState(), nil
 	}
-	both, suite := []string{"h2", "http/1.1"}, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}
-	for _, test := range []struct {
-		name    string
-		client  *tls.Config
-		version uint16
-		refused string
-	}{
-		{"TLS 1.1", &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, 0, "protocol version not supported"},
-		{"TLS 1.2", &tls.Config{MaxVersion: tls.VersionTLS12, NextProtos: both}, tls.VersionTLS12, ""},
-		{"TLS 1.2 with CBC", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: suite}, 0, "handshake failure"},
-		{"TLS 1.3", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: both}, tls.VersionTLS13, ""},
-		{"HTTP/2 only", &tls.Config{NextProtos: []string{"h2"}}, 0, "no application protocol"},
-	} {
-		state, err := handshake(test.client)
-		refused := err != nil && test.refused != "" && strings.Contains(err.Error(), test.refused)
-		if refused != (test.refused != "") || state.Version != test.version {
-			t.Errorf("%s: version %s, error %v", test.name, tls.VersionName(state.Version), err)
-		}
-		if err == nil && state.NegotiatedProtocol != "http/1.1" {
-			t.Errorf("%s: protocol %q, want http/1.1", test.name, state.NegotiatedProtocol)
-		}
+	state, err := handshake(&tls.Config{NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil || state.Version != tls.VersionTLS13 || state.NegotiatedProtocol != "http/1.1" {
+		t.Errorf("version %s, protocol %q, error %v", tls.VersionName(state.Version), state.NegotiatedProtocol, err)
 	}
-
+	if _, err := handshake(&tls.Config{NextProtos: []string{"h2"}}); err == nil || !strings.Contains(err.Error(), "no application protocol") {
+		t.Errorf("HTTP/2 only: %v", err)
+	}
 	renewed := issue(t, ca, time.Now(), local...)
 	put(t, dir, renewed)
 	if _, err := reload(s); err != nil {
 		t.Fatal(err)
 	}
-	state, err := handshake(&tls.Config{})
+	state, err = handshake(&tls.Config{})
 	if err != nil || !state.PeerCertificates[0].Equal(parsed(t, renewed)) {
 		t.Errorf("error %v, want the renewed certificate", err)
 	}
