@@ -185,7 +185,8 @@ func (t target) create(ctx context.Context, object *unstructured.Unstructured) e
 	status, given := object.Object["status"]
 	made, err := resource.Create(ctx, object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // as the Namespace default is
-		return t.replace(ctx, resource, object)
+		_, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "usherctl-lab", Force: true})
+		return err
 	}
 	if err != nil || !given {
 		return err
@@ -195,11 +196,5 @@ func (t target) create(ctx context.Context, object *unstructured.Unstructured) e
 	if _, err = resource.UpdateStatus(ctx, made, metav1.UpdateOptions{FieldManager: cluster.FieldManager}); apierrors.IsNotFound(err) {
 		return nil // a kind without a status of its own
 	}
-	return err
-}
-
-// replace merges an object into one that is there.
-func (t target) replace(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
-	_, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "usherctl-lab", Force: true})
 	return err
 }
