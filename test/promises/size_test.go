@@ -32,7 +32,7 @@ var sizes = []struct {
 	{"admit", func(f string) bool { return path.Dir(f) == "admit" && !isTest(f) }, 2_900},
 	{"handlers", func(f string) bool { return below(f, "handlers") && !isTest(f) }, 1_750},
 	{"command", func(f string) bool { return below(f, "command") && !isTest(f) }, 2_000},
-	{"the tests", isTest, 118_900 - room(100)}, // the aim is 104,500: one harness of clusters
+	{"the tests", isTest, 119_050 - room(100)}, // the aim is 104,500: one harness of clusters
 }
 
 func isTest(file string) bool { return strings.HasSuffix(file, "_test.go") || below(file, "test") }
