@@ -145,9 +145,10 @@ func (p Profile) Check(served *tls.Certificate) (warnings []string, err error) {
 func (p Profile) handshake(served *tls.Certificate, client *tls.Config) error {
 	far, near := net.Pipe()
 	server, ended := eager{far, make(chan []byte, 100)}, make(chan error, 1)
-	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return served, nil }
+	config := TLSConfig(nil, p)
+	config.Certificates = []tls.Certificate{*served}
 	go func() {
-		ended <- tls.Server(server, TLSConfig(get, p)).Handshake()
+		ended <- tls.Server(server, config).Handshake()
 		close(server.written)
 	}()
 	go func() {
