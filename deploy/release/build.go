@@ -71,7 +71,8 @@ func (s source) build(ctx context.Context, p platform, folder, file string) erro
 // environment returns the environment without what would change a build: of Go's settings, in variables or by `go env -w`, only where modules come
 // from, and where they and packages are kept.
 func environment(ctx context.Context) ([]string, error) {
-	kept := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOPATH", "GOMODCACHE", "GOCACHE", "GOTOOLCHAIN"}
+	kept := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH",
+		"GOPATH", "GOMODCACHE", "GOCACHE", "GOTOOLCHAIN"}
 	values, err := exec.CommandContext(ctx, "go", append([]string{"env"}, kept...)...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
